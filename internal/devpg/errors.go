@@ -1,0 +1,19 @@
+package devpg
+
+import "errors"
+
+var (
+	// ErrNoBinaries is returned by [FindBinaries] and [Start] when no PostgreSQL is
+	// installed where they look.
+	ErrNoBinaries = errors.New(`no PostgreSQL found; three ways out:
+  1. set DATABASE_URL to a server that you have;
+  2. install PostgreSQL: "apt-get install postgresql" or "brew install postgresql@17";
+  3. set PAIDONCE_PG_BIN to the folder that holds initdb and postgres`)
+
+	// ErrInUse is returned by [Start] when a live server, or another Start, has the
+	// data folder.
+	ErrInUse = errors.New("the data folder is in use by a live server")
+
+	// ErrUnsupported is returned by [Start] on systems without Unix signals and sockets.
+	ErrUnsupported = errors.New("a private PostgreSQL needs Linux, macOS or another Unix; set DATABASE_URL")
+)
