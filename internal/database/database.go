@@ -1,0 +1,126 @@
+// Package database opens the one pool that everything shares.
+//
+// It owns how a session is set up: its time limits, and its keepalives. It promises that
+// gorm, the job queue and LISTEN use one pool of connections, that a host which disappears
+// frees its locks in seconds, and that a gorm transaction can be handed to the queue as the
+// very same transaction. It knows no tables.
+package database
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"gorm.io/driver/postgres"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+)
+
+// DB is one pool in its three shapes.
+type DB struct {
+	Pool *pgxpool.Pool // for LISTEN
+	SQL  *sql.DB       // for the job queue
+	Gorm *gorm.DB      // for everything else
+}
+
+// Options of Open.
+type Options struct {
+	MaxConns int32 // zero means pgx' own default
+}
+
+// sessionSettings are set on every connection. A statement or a lock that takes seconds is
+// stuck, not slow; and a transaction that idles belongs to a process that is gone.
+func sessionSettings() map[string]string {
+	return map[string]string{
+		"application_name":                    "paidonce",
+		"statement_timeout":                   "10s",
+		"lock_timeout":                        "5s",
+		"idle_in_transaction_session_timeout": "10s",
+		"tcp_keepalives_idle":                 "10",
+		"tcp_keepalives_interval":             "5",
+		"tcp_keepalives_count":                "3",
+		"timezone":                            "UTC",
+	}
+}
+
+// Open connects to the database at dsn, a URL or a key=value list. It does not wait for the
+// server: the first use tells.
+func Open(ctx context.Context, dsn string, o Options) (*DB, error) {
+	config, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, errors.New("DATABASE_URL: not a Postgres URL") // pgx' own error may quote the password
+	}
+	if o.MaxConns > 0 {
+		config.MaxConns = o.MaxConns
+	}
+	for name, value := range sessionSettings() {
+		if _, set := config.ConnConfig.RuntimeParams[name]; !set {
+			config.ConnConfig.RuntimeParams[name] = value
+		}
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("opening the database: %w", err)
+	}
+
+	// The sql.DB keeps no idle connections of its own: they would be lent from the pool
+	// and never come back.
+	db := stdlib.OpenDBFromPool(pool)
+	orm, err := gorm.Open(postgres.New(postgres.Config{Conn: db}), &gorm.Config{
+		SkipDefaultTransaction: true, // transactions are begun where they are meant
+		Logger:                 logger.Discard,
+		NowFunc:                func() time.Time { return time.Now().UTC().Truncate(time.Microsecond) },
+	})
+	if err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("opening the database: %w", err)
+	}
+	return &DB{Pool: pool, SQL: db, Gorm: orm}, nil
+}
+
+// Close closes the pool, once everything that uses it has stopped.
+func (d *DB) Close() {
+	_ = d.SQL.Close()
+	d.Pool.Close()
+}
+
+// Tx is the database/sql transaction inside a gorm transaction. The job queue inserts and
+// completes jobs through it, so that a job and its cause are one commit.
+func Tx(tx *gorm.DB) (*sql.Tx, error) {
+	switch conn := tx.Statement.ConnPool.(type) {
+	case *sql.Tx:
+		return conn, nil
+	case *gorm.PreparedStmtTX:
+		if inner, ok := conn.Tx.(*sql.Tx); ok {
+			return inner, nil
+		}
+	}
+	return nil, fmt.Errorf("bug: %T is not inside a transaction", tx.Statement.ConnPool)
+}
+
+// NoFault reports whether err says nothing about the work that met it: a deadlock (40P01),
+// a serialization failure (40001), a lock that was not to be had (55P03), a server that is
+// shutting down or starting (57P01–57P03), or a connection that was lost. The same work may
+// be tried again at once.
+func NoFault(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		switch pg.Code {
+		case "40P01", "40001", "55P03", "57P01", "57P02", "57P03":
+			return true
+		}
+		return pg.Code[:2] == "08" // connection exceptions
+	}
+	var connect *pgconn.ConnectError
+	return errors.As(err, &connect) || errors.Is(err, sql.ErrConnDone) ||
+		errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || pgconn.SafeToRetry(err)
+}
