@@ -11,7 +11,7 @@ CREATE TABLE products (
     active     boolean     NOT NULL DEFAULT true,
     updated_at timestamptz NOT NULL,
     CONSTRAINT products_pkey PRIMARY KEY (sku),
-    CONSTRAINT products_sku_present CHECK (sku <> ''),
+    CONSTRAINT products_sku_length CHECK (length(sku) BETWEEN 1 AND 200), -- it becomes part of a license key, which is indexed
     CONSTRAINT products_unit_not_negative CHECK (unit_minor >= 0),
     CONSTRAINT products_currency_lower CHECK (currency ~ '^[a-z]{3}$')
 );
@@ -51,6 +51,7 @@ CREATE TABLE order_lines (
     unit_minor bigint  NOT NULL,
     CONSTRAINT order_lines_pkey PRIMARY KEY (id),
     CONSTRAINT order_lines_position_key UNIQUE (order_id, position),
+    CONSTRAINT order_lines_order_key UNIQUE (order_id, id), -- for licenses to refer to
     CONSTRAINT order_lines_quantity_positive CHECK (quantity > 0),
     CONSTRAINT order_lines_unit_not_negative CHECK (unit_minor >= 0)
 );

@@ -6,7 +6,7 @@
 CREATE TABLE licenses (
     id            uuid        NOT NULL,
     order_id      uuid        NOT NULL REFERENCES orders (id),
-    order_line_id uuid        NOT NULL REFERENCES order_lines (id),
+    order_line_id uuid        NOT NULL,
     ordinal       integer     NOT NULL, -- from 1 to the line's quantity
     sku           text        NOT NULL,
     key           text        NOT NULL, -- key/<base64url>.<base64url>; this stored key wins over any re-derivation
@@ -18,6 +18,7 @@ CREATE TABLE licenses (
     -- Invariant I6: one license per (line, ordinal).
     CONSTRAINT licenses_line_ordinal_key UNIQUE (order_line_id, ordinal),
     CONSTRAINT licenses_key_key UNIQUE (key),
+    CONSTRAINT licenses_line_of_order FOREIGN KEY (order_id, order_line_id) REFERENCES order_lines (order_id, id),
     CONSTRAINT licenses_ordinal_positive CHECK (ordinal > 0),
     CONSTRAINT licenses_status CHECK (status IN ('active', 'suspended', 'revoked'))
 );

@@ -1,0 +1,173 @@
+package fulfillment
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverdatabasesql"
+	"gorm.io/gorm"
+
+	"paidonce/internal/database"
+	"paidonce/internal/provider"
+)
+
+// fetchCooldown bounds how often a queue is asked for work. River's own 100 ms would be most
+// of the time between a webhook and its license.
+const fetchCooldown = 20 * time.Millisecond
+
+// NewClient returns the client that puts jobs into transactions, and, if workers is not nil,
+// works them once it is started: perQueue at a time in each queue.
+func NewClient(db *database.DB, workers *river.Workers, perQueue int, log *slog.Logger) (*river.Client[*sql.Tx], error) {
+	config := &river.Config{Logger: log}
+	if workers != nil {
+		config.Workers = workers
+		config.Queues = map[string]river.QueueConfig{}
+		for _, kind := range kinds() {
+			config.Queues[limitsOf(kind).queue] = river.QueueConfig{MaxWorkers: perQueue, FetchCooldown: fetchCooldown}
+		}
+		config.RescueStuckJobsAfter = rescueAfter
+		config.SoftStopTimeout = softStop
+
+		// The dead letters are kept: a merchant looks at them, not a clock.
+		config.DiscardedJobRetentionPeriod = -1
+		config.CancelledJobRetentionPeriod = -1
+		config.PeriodicJobs = []*river.PeriodicJob{river.NewPeriodicJob(
+			river.PeriodicInterval(sweepEvery),
+			func() (river.JobArgs, *river.InsertOpts) {
+				l := limitsOf(kindSweepParked)
+				return SweepParkedArgs{}, &river.InsertOpts{
+					Queue: l.queue, MaxAttempts: l.attempts, UniqueOpts: river.UniqueOpts{ByPeriod: sweepEvery},
+				}
+			},
+			&river.PeriodicJobOpts{ID: kindSweepParked, RunOnStart: true},
+		)}
+	}
+	client, err := river.NewClient(riverdatabasesql.NewWithPgxListener(db.SQL, db.Pool), config)
+	if err != nil {
+		return nil, fmt.Errorf("job queue: %w", err)
+	}
+	return client, nil
+}
+
+// softStop is how long jobs may finish after a stop was asked for. Then their contexts end,
+// and they hand themselves back.
+const softStop = 10 * time.Second
+
+// Workers are all workers of s.
+func Workers(s *Service) *river.Workers {
+	workers := river.NewWorkers()
+	add(workers, s, func(ctx context.Context, a FulfillOrderArgs, done Complete) error {
+		return s.FulfillOrder(ctx, a.OrderID, done)
+	})
+	add(workers, s, func(ctx context.Context, a CreateCheckoutArgs, done Complete) error {
+		return s.PerformCall(ctx, a.Key, done)
+	})
+	add(workers, s, func(ctx context.Context, a NotifyProviderArgs, done Complete) error {
+		return s.PerformCall(ctx, a.Key, done)
+	})
+	add(workers, s, s.SendReceipt)
+	add(workers, s, func(ctx context.Context, a ReadPaymentArgs, done Complete) error {
+		return s.ReadPayment(ctx, a.PaymentID, done)
+	})
+	add(workers, s, func(ctx context.Context, _ SweepParkedArgs, done Complete) error {
+		return s.SweepParked(ctx, done)
+	})
+	return workers
+}
+
+// worker adapts one step to River: it gives the step its completion, and turns its error
+// into what the queue should do.
+type worker[A river.JobArgs] struct {
+	river.WorkerDefaults[A]
+
+	limits limits
+	log    *slog.Logger
+	do     func(ctx context.Context, args A, done Complete) error
+}
+
+func add[A river.JobArgs](to *river.Workers, s *Service, do func(context.Context, A, Complete) error) {
+	var args A
+	river.AddWorker(to, &worker[A]{limits: limitsOf(args.Kind()), log: s.Log, do: do})
+}
+
+// Timeout implements river.Worker.
+func (w *worker[A]) Timeout(*river.Job[A]) time.Duration { return w.limits.timeout }
+
+// NextRetry implements river.Worker.
+func (w *worker[A]) NextRetry(job *river.Job[A]) time.Time {
+	return time.Now().UTC().Add(w.limits.wait(len(job.Errors) + 1)) //nolint:forbidigo // River compares it with its own clock
+}
+
+// Work implements river.Worker. It logs one line an attempt.
+func (w *worker[A]) Work(ctx context.Context, job *river.Job[A]) error {
+	started := time.Now() //nolint:forbidigo // only measures
+	err := w.do(ctx, job.Args, func(tx *gorm.DB) error {
+		sqlTx, err := database.Tx(tx)
+		if err != nil {
+			return err
+		}
+		_, err = river.JobCompleteTx[*riverdatabasesql.Driver](ctx, sqlTx, job)
+		return err //nolint:wrapcheck // wrapped by the step
+	})
+	log := w.log.With("job_id", job.ID, "kind", job.Kind, "attempt", job.Attempt, "took_ms", time.Since(started).Milliseconds()).
+		With(idsOf(job.EncodedArgs)...)
+
+	next := instruct(err)
+	switch {
+	case err == nil:
+		log.Info("job done")
+	case job.Attempt >= job.MaxAttempts && !errors.As(next, new(*river.JobSnoozeError)):
+		log.Error("job is dead", "error", err.Error())
+	default:
+		log.Warn("job not done", "error", err.Error())
+	}
+	return next
+}
+
+// idsOf makes log attributes of a job's arguments, which are ids.
+func idsOf(args []byte) []any {
+	var named map[string]any
+	if err := json.Unmarshal(args, &named); err != nil {
+		return []any{"args", string(args)}
+	}
+	var attrs []any
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		attrs = append(attrs, name, named[name])
+	}
+	return attrs
+}
+
+// mailPause is how often a receipt looks whether a transport is configured by now.
+const mailPause = time.Minute
+
+// instruct turns a step's error into the queue's: later without an attempt (snooze), never
+// (cancel), or again by the kind's own schedule.
+func instruct(err error) error {
+	var retry *provider.RetryError
+	var sending errStillSending
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &retry) && retry.After > 0:
+		return river.JobSnooze(retry.After)
+	case errors.As(err, &sending):
+		return river.JobSnooze(max(time.Until(sending.until), time.Second)) //nolint:forbidigo // River compares it with its own clock
+	case errors.Is(err, provider.ErrInFlight):
+		return river.JobSnooze(takeOverAfter)
+	case errors.Is(err, errMailNotConfigured), errors.Is(err, provider.ErrNotConfigured):
+		return river.JobSnooze(mailPause)
+	case errors.Is(err, provider.ErrRefused), errors.Is(err, provider.ErrKeyTooOld):
+		return river.JobCancel(err)
+	case database.NoFault(err):
+		return river.JobSnooze(time.Second)
+	}
+	return err
+}

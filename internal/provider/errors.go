@@ -1,0 +1,89 @@
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/stripe/stripe-go/v79"
+)
+
+var (
+	// ErrNotConfigured is returned when the provider has no API key.
+	ErrNotConfigured = errors.New("provider is not configured")
+
+	// ErrInFlight is returned by Perform while another process performs the call.
+	ErrInFlight = errors.New("the call is in flight")
+
+	// ErrRefused is returned when the provider has answered that the call will never
+	// succeed as it stands.
+	ErrRefused = errors.New("the provider refused the call")
+
+	// ErrKeyTooOld is returned when a call has been tried for longer than the provider
+	// remembers its key: sending it again could act twice. A person has to look.
+	ErrKeyTooOld = errors.New("the call's key is older than the provider remembers")
+
+	// ErrNotFound is returned by reads of an object that the provider does not have.
+	ErrNotFound = errors.New("no such object at the provider")
+)
+
+// RetryError is returned when the same call, under the same key, should be made again.
+type RetryError struct {
+	After time.Duration // as the provider asked; zero: as the caller sees fit
+	Cause error
+}
+
+func (e *RetryError) Error() string { return "the call has to be made again: " + e.Cause.Error() }
+
+// Unwrap returns the cause.
+func (e *RetryError) Unwrap() error { return e.Cause }
+
+// classify sorts what stripe-go returns into: never (ErrRefused), again (RetryError), and
+// whether the outcome is known to be "nothing happened".
+//
+// Facts: https://docs.stripe.com/error-low-level. A 409 or 429 was turned away before the
+// endpoint ran. A 500, a timeout or a cut connection says nothing about the outcome.
+func classify(err error) (classified error, nothingHappened bool) {
+	var answer *stripe.Error
+	if !errors.As(err, &answer) {
+		return &RetryError{Cause: err}, false
+	}
+	switch status := answer.HTTPStatusCode; {
+	case answer.Type == stripe.ErrorTypeIdempotency && status == http.StatusBadRequest:
+		return fmt.Errorf("%w: %s", ErrRefused, describe(answer)), false
+	case status == http.StatusConflict, status == http.StatusTooManyRequests:
+		return &RetryError{After: retryAfter(answer), Cause: describe(answer)}, true
+	case status >= http.StatusInternalServerError:
+		return &RetryError{After: retryAfter(answer), Cause: describe(answer)}, false
+	case status == http.StatusNotFound:
+		return fmt.Errorf("%w: %w: %w", ErrRefused, ErrNotFound, describe(answer)), true
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		// A wrong or rolled key is mended by configuration, and the call is still wanted.
+		return &RetryError{After: time.Minute, Cause: describe(answer)}, true
+	default:
+		return fmt.Errorf("%w: %w", ErrRefused, describe(answer)), true
+	}
+}
+
+// describe keeps of Stripe's error what helps and is no secret: a message may quote parts
+// of an API key.
+func describe(e *stripe.Error) error {
+	return fmt.Errorf("stripe answered %d type=%s code=%s param=%s request=%s", //nolint:err113 // a rendering, not a cause to match
+		e.HTTPStatusCode, e.Type, e.Code, e.Param, e.RequestID)
+}
+
+// maxRetryAfter bounds a wait that the other side asks for.
+const maxRetryAfter = 10 * time.Minute
+
+func retryAfter(e *stripe.Error) time.Duration {
+	if e.LastResponse == nil {
+		return 0
+	}
+	seconds, err := strconv.Atoi(e.LastResponse.Header.Get("Retry-After"))
+	if err != nil || seconds < 0 {
+		return 0
+	}
+	return min(time.Duration(seconds)*time.Second, maxRetryAfter)
+}

@@ -1,0 +1,84 @@
+package orders
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"gorm.io/gorm"
+
+	"paidonce/internal/provider"
+)
+
+// Move is an order's change of state, told to the Follower once per transaction, however
+// many steps it took.
+type Move struct {
+	OrderID  uuid.UUID
+	From, To State
+	At       time.Time
+}
+
+// Follower does what follows from a move, in the same transaction: the states of licenses,
+// and jobs for what comes next.
+type Follower interface {
+	OrderMoved(ctx context.Context, tx *gorm.DB, m Move) error
+}
+
+// Reader asks, in the transaction, for a read of a payment's present state at the provider.
+type Reader interface {
+	WantRead(ctx context.Context, tx *gorm.DB, paymentID uuid.UUID) error
+}
+
+// Releaser brings back deliveries that wait for a resource, in the transaction that
+// learned it.
+type Releaser interface {
+	Release(ctx context.Context, tx *gorm.DB, provider string, ids []string) error
+}
+
+// Store keeps orders and their payments.
+type Store struct {
+	DB       *gorm.DB
+	Follower Follower
+	Reader   Reader
+	Releaser Releaser
+	Calls    *provider.Calls
+
+	Now   func() time.Time // UTC, cut to the microsecond that Postgres keeps
+	NewID func() uuid.UUID
+}
+
+// New returns a store whose clock and ids are real. Its partners are the caller's to set.
+func New(db *gorm.DB) *Store {
+	return &Store{
+		DB:    db,
+		Now:   func() time.Time { return time.Now().UTC().Truncate(time.Microsecond) },
+		NewID: func() uuid.UUID { return uuid.Must(uuid.NewV7()) },
+	}
+}
+
+// Resource is an id of a provider.
+type Resource struct{ Provider, ID string }
+
+// LockAll locks the orders that the resources lead to, in the order of their ids. A
+// transaction that is about to apply several facts calls it first: with one order of
+// locking for everybody, two of them cannot wait for each other.
+func (s *Store) LockAll(ctx context.Context, tx *gorm.DB, resources []Resource) error {
+	if len(resources) == 0 {
+		return nil
+	}
+	pairs := make([][]any, len(resources))
+	for i, r := range resources {
+		pairs[i] = []any{r.Provider, r.ID}
+	}
+	const lock = `
+SELECT id FROM orders WHERE id IN (
+    SELECT p.order_id FROM payment_resources r JOIN payments p ON p.id = r.payment_id
+    WHERE (r.provider, r.resource_id) IN ?)
+ORDER BY id
+FOR UPDATE`
+	if err := tx.WithContext(ctx).Exec(lock, pairs).Error; err != nil {
+		return fmt.Errorf("locking orders: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package orders
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"gorm.io/gorm"
+)
+
+// ErrNotFound is returned when there is no such order.
+var ErrNotFound = errors.New("no such order")
+
+// View is an order with all that belongs to it, for showing.
+type View struct {
+	Order       Order
+	Lines       []Line
+	Payments    []Payment
+	Transitions []Transition
+}
+
+// Get reads an order as it stands. Its parts are of one moment.
+func (s *Store) Get(ctx context.Context, id uuid.UUID) (View, error) {
+	var v View
+	err := s.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		// One snapshot for the four statements.
+		if err := tx.Exec(`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY`).Error; err != nil {
+			return err
+		}
+		if err := tx.First(&v.Order, "id = ?", id).Error; err != nil {
+			return err
+		}
+		if err := tx.Order("position").Find(&v.Lines, "order_id = ?", id).Error; err != nil {
+			return err
+		}
+		if err := tx.Order("created_at, id").Find(&v.Payments, "order_id = ?", id).Error; err != nil {
+			return err
+		}
+		return tx.Order("id").Find(&v.Transitions, "order_id = ?", id).Error
+	})
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return View{}, fmt.Errorf("order %s: %w", id, ErrNotFound)
+	}
+	if err != nil {
+		return View{}, fmt.Errorf("reading order %s: %w", id, err)
+	}
+	return v, nil
+}
+
+// ReceivedMinor adds up what successful payments received in the order's own currency.
+func (v View) ReceivedMinor() int64 {
+	var sum int64
+	for _, p := range v.Payments {
+		if p.ReceivedMinor != nil && *p.ReceivedCurrency == string(v.Order.Currency) {
+			sum += *p.ReceivedMinor
+		}
+	}
+	return sum
+}
+
+// RefundedMinor adds up what was sent back.
+func (v View) RefundedMinor() int64 {
+	var sum int64
+	for _, p := range v.Payments {
+		sum += p.RefundedMinor
+	}
+	return sum
+}
+
+// CheckoutURL is where the buyer pays: the newest open checkout; "" if there is none.
+func (v View) CheckoutURL() string {
+	url := ""
+	for _, p := range v.Payments {
+		if p.Status == StatusOpen && p.CheckoutURL != nil {
+			url = *p.CheckoutURL
+		}
+	}
+	return url
+}
+
+// PaidBy is the resource ids of the payment that counts, as far as they are known, newest
+// last; none for an order that nothing live pays.
+func (s *Store) PaidBy(ctx context.Context, tx *gorm.DB, orderID uuid.UUID) ([]string, error) {
+	var payments []Payment
+	if err := tx.WithContext(ctx).Find(&payments, "order_id = ?", orderID).Error; err != nil {
+		return nil, fmt.Errorf("reading the payments of order %s: %w", orderID, err)
+	}
+	facts := make([]PaymentFacts, len(payments))
+	for i, p := range payments {
+		facts[i] = p.facts()
+	}
+	counted, ok := Counted(facts)
+	if !ok {
+		return nil, nil
+	}
+	var ids []string
+	err := tx.WithContext(ctx).Raw(`
+SELECT a.resource_id FROM payment_resources a
+JOIN payment_resources b ON b.payment_id = a.payment_id
+WHERE b.resource_id = ? ORDER BY a.learned_at, a.resource_id`, counted.ResourceID).Scan(&ids).Error
+	if err != nil {
+		return nil, fmt.Errorf("reading the resources of order %s: %w", orderID, err)
+	}
+	return ids, nil
+}
