@@ -1,0 +1,227 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/mail"
+	"net/url"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+
+	"paidonce/fulfillment"
+	"paidonce/internal/provider"
+	"paidonce/licenses"
+)
+
+// settings are the environment variables as they are written. A variable that is unset or
+// blank is not configured.
+type settings struct {
+	DatabaseURL          string        `env:"DATABASE_URL"`
+	Addr                 string        `env:"ADDR"                   envDefault:"127.0.0.1:8080"`
+	PublicURL            string        `env:"PUBLIC_URL"`
+	AppSecret            string        `env:"APP_SECRET"`
+	StripeSecretKey      string        `env:"STRIPE_SECRET_KEY"`
+	StripeWebhookSecrets string        `env:"STRIPE_WEBHOOK_SECRETS"`
+	StripeAPIBase        string        `env:"STRIPE_API_BASE"`
+	StripeAccount        string        `env:"STRIPE_ACCOUNT"`
+	LicenseSigningKeys   string        `env:"LICENSE_SIGNING_KEYS"`
+	SMTPURL              string        `env:"SMTP_URL"`
+	MailFrom             string        `env:"MAIL_FROM"`
+	WebhookMaxBody       int64         `env:"WEBHOOK_MAX_BODY_BYTES" envDefault:"1048576"`
+	WebhookTolerance     time.Duration `env:"WEBHOOK_TOLERANCE"      envDefault:"5m"`
+	Workers              int           `env:"WORKERS"                envDefault:"4"`
+	DBMaxConns           int32         `env:"DB_MAX_CONNS"           envDefault:"20"`
+}
+
+// config is the settings, checked and read into what the packages take.
+type config struct {
+	settings
+
+	webhookSecrets []string
+	keyring        licenses.Keyring
+	mailer         fulfillment.Mailer // nil: not configured
+	warnings       []string
+}
+
+// needs says what a command cannot do without.
+type needs struct {
+	database bool
+	web      bool // serves HTTP: needs APP_SECRET
+	workers  bool // fulfills: needs LICENSE_SIGNING_KEYS
+}
+
+// loadConfig reads the configuration and reports all its faults at once, each with its
+// variable. No value of a secret is ever in a fault.
+func loadConfig(getenv func(string) string, n needs) (config, error) {
+	var c config
+	var faults []error
+	fault := func(name, format string, args ...any) {
+		faults = append(faults, fmt.Errorf("%s: %s", name, fmt.Sprintf(format, args...))) //nolint:err113 // for people
+	}
+
+	if err := env.ParseWithOptions(&c.settings, env.Options{Environment: environment(getenv)}); err != nil {
+		faults = append(faults, parseFaults(err)...)
+	}
+
+	if n.database && c.DatabaseURL == "" {
+		fault("DATABASE_URL", "is required: a Postgres URL, like postgres://user:password@host:5432/paidonce")
+	}
+	if n.web && c.AppSecret == "" {
+		fault("APP_SECRET", "is required to make order tokens: any long random text, like the output of: openssl rand -hex 32")
+	}
+	if n.web && c.AppSecret != "" && len(c.AppSecret) < 32 {
+		c.warnings = append(c.warnings, "APP_SECRET is shorter than 32 characters: order tokens could be guessed")
+	}
+	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
+		fault("ADDR", "must be HOST:PORT, like 127.0.0.1:8080 or :8080")
+	}
+	c.checkURLs(fault)
+	c.checkStripe(fault)
+
+	var err error
+	if c.keyring, err = licenses.ParseKeyring(c.LicenseSigningKeys); err != nil {
+		fault("LICENSE_SIGNING_KEYS", "%v", err)
+	} else if n.workers && !c.keyring.Configured() {
+		fault("LICENSE_SIGNING_KEYS", "is required to issue licenses; make one with: paidonce license keygen")
+	}
+	c.checkMail(fault)
+	for name, value := range map[string]int64{
+		"WEBHOOK_MAX_BODY_BYTES": c.WebhookMaxBody, "WORKERS": int64(c.Workers), "DB_MAX_CONNS": int64(c.DBMaxConns),
+		"WEBHOOK_TOLERANCE": int64(c.WebhookTolerance),
+	} {
+		if value <= 0 {
+			fault(name, "must be more than zero")
+		}
+	}
+	if len(faults) > 0 {
+		return config{}, fmt.Errorf("the configuration has %d fault(s):\n%w", len(faults), errors.Join(faults...))
+	}
+	return c, nil
+}
+
+// environment is what env parses: the variables we know, without blanks around them.
+func environment(getenv func(string) string) map[string]string {
+	params, err := env.GetFieldParams(&settings{})
+	if err != nil {
+		panic("bug: the settings struct is not parseable: " + err.Error())
+	}
+	set := map[string]string{}
+	for _, p := range params {
+		if value := strings.TrimSpace(getenv(p.Key)); value != "" {
+			set[p.Key] = value
+		}
+	}
+	return set
+}
+
+// parseFaults names the variable behind each of env's errors, and leaves out its value.
+func parseFaults(err error) []error {
+	var all env.AggregateError
+	if !errors.As(err, &all) {
+		return []error{err}
+	}
+	var faults []error
+	for _, one := range all.Errors {
+		var bad env.ParseError
+		if errors.As(one, &bad) {
+			field, _ := reflect.TypeFor[settings]().FieldByName(bad.Name)
+			faults = append(faults, fmt.Errorf("%s: is not a %s", field.Tag.Get("env"), readable(bad.Type))) //nolint:err113 // for people
+			continue
+		}
+		faults = append(faults, one)
+	}
+	return faults
+}
+
+func readable(kind reflect.Type) string {
+	if kind == reflect.TypeFor[time.Duration]() {
+		return "duration, like 5m or 90s"
+	}
+	return "whole number"
+}
+
+func (c *config) checkURLs(fault func(name, format string, args ...any)) {
+	if c.PublicURL == "" {
+		c.PublicURL = "http://" + c.Addr
+	}
+	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
+	for name, value := range map[string]string{"PUBLIC_URL": c.PublicURL, "STRIPE_API_BASE": c.StripeAPIBase} {
+		if u, err := url.Parse(value); value != "" && (err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https")) {
+			fault(name, "must be a URL, like https://shop.example.com")
+		}
+	}
+}
+
+func (c *config) checkStripe(fault func(name, format string, args ...any)) {
+	var err error
+	if c.webhookSecrets, err = list(c.StripeWebhookSecrets); err != nil {
+		fault("STRIPE_WEBHOOK_SECRETS", "%v", err)
+	}
+	key := c.StripeSecretKey
+	if key != "" && !strings.HasPrefix(key, "sk_") && !strings.HasPrefix(key, "rk_") {
+		fault("STRIPE_SECRET_KEY", "must begin with sk_ or rk_ (a publishable key cannot be used here)")
+	}
+	if key != "" && provider.Livemode(key) && c.StripeAPIBase != "" {
+		c.warnings = append(c.warnings, "STRIPE_API_BASE is set together with a live key: real payments go through "+c.StripeAPIBase)
+	}
+	if key == "" && len(c.webhookSecrets) > 0 {
+		c.warnings = append(c.warnings, "STRIPE_SECRET_KEY is not set: events are taken, but no order can be made and nothing can be read from Stripe")
+	}
+	if key != "" && len(c.webhookSecrets) == 0 {
+		c.warnings = append(c.warnings, "STRIPE_WEBHOOK_SECRETS is not set: /webhooks/stripe answers 503, and payments will not be seen")
+	}
+}
+
+func (c *config) checkMail(fault func(name, format string, args ...any)) {
+	if c.SMTPURL == "" {
+		return
+	}
+	smtp, err := fulfillment.ParseSMTP(c.SMTPURL)
+	if err != nil {
+		fault("SMTP_URL", "%v", err)
+	} else {
+		c.mailer = smtp
+	}
+	if c.MailFrom == "" {
+		fault("MAIL_FROM", "is required with SMTP_URL: the sender of receipts, like Shop <receipts@example.com>")
+	} else if _, err := mail.ParseAddress(c.MailFrom); err != nil {
+		fault("MAIL_FROM", "is not an address, like Shop <receipts@example.com>")
+	}
+}
+
+// errEmptyElement is a list with nothing between two commas. It is a fault and not an empty
+// secret: nothing is ever verified with an empty key (I11).
+var errEmptyElement = errors.New("has an empty element; separate the values with single commas")
+
+// list splits a comma-separated value; a blank one is no list.
+func list(value string) ([]string, error) {
+	if value == "" {
+		return nil, nil
+	}
+	var all []string
+	for element := range strings.SplitSeq(value, ",") {
+		element = strings.TrimSpace(element)
+		if element == "" {
+			return nil, errEmptyElement
+		}
+		all = append(all, element)
+	}
+	return all, nil
+}
+
+// LogValue is what a log may say of a configuration: which parts are configured, and no
+// secret.
+func (c config) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.String("addr", c.Addr), slog.String("public_url", c.PublicURL),
+		slog.Bool("stripe", c.StripeSecretKey != ""), slog.Bool("stripe_live", provider.Livemode(c.StripeSecretKey)),
+		slog.Int("stripe_webhook_secrets", len(c.webhookSecrets)), slog.String("stripe_account", c.StripeAccount),
+		slog.Any("license_keys", c.keyring), slog.Bool("mail", c.mailer != nil),
+		slog.Int("workers", c.Workers), slog.Int("db_max_conns", int(c.DBMaxConns)),
+	)
+}

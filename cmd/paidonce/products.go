@@ -1,0 +1,64 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"paidonce/internal/database"
+	"paidonce/migrations"
+	"paidonce/orders"
+)
+
+func newProducts(e *surroundings) *cobra.Command {
+	cmd := &cobra.Command{Use: "products", Short: "What is for sale"}
+	cmd.AddCommand(&cobra.Command{
+		Use:   "import FILE",
+		Short: "Insert products, or update those whose sku exists",
+		Long: `import reads a JSON list of {"sku","name","unit_minor","currency"}, or CSV with those columns;
+"-" reads standard input. unit_minor is in minor units: 1999 is 19.99 usd, and 100 is 100 jpy.
+Either the whole file is imported or, with every fault named, none of it.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := loadConfig(e.getenv, needs{database: true})
+			if err != nil {
+				return err
+			}
+			in := cmd.InOrStdin()
+			if args[0] != "-" {
+				file, err := os.Open(args[0])
+				if err != nil {
+					return err
+				}
+				defer func() { _ = file.Close() }()
+				in = file
+			}
+			products, err := orders.ReadProducts(in)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+
+			if _, err := migrations.Up(cmd.Context(), cfg.DatabaseURL); err != nil {
+				return err
+			}
+			db, err := database.Open(cmd.Context(), cfg.DatabaseURL, database.Options{MaxConns: 1})
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			if err := orders.New(db.Gorm).ImportProducts(cmd.Context(), products); err != nil {
+				return err
+			}
+			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			for _, p := range products {
+				_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", p.SKU, p.Unit(), p.Name)
+			}
+			_ = table.Flush()
+			cmd.Printf("%d products are for sale.\n", len(products))
+			return nil
+		},
+	})
+	return cmd
+}

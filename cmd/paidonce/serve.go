@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"paidonce/internal/web"
+	"paidonce/webhooks"
+)
+
+// The HTTP server's patience. Headers come in one packet; a body of 1 MiB over a slow line
+// takes some seconds; an answer may wait for the provider to open a checkout.
+const (
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 15 * time.Second
+	writeTimeout      = 45 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 32 << 10
+)
+
+func newServe(e *surroundings) *cobra.Command {
+	var noWorkers bool
+	var crashAt string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve HTTP, and work the inbox and the jobs",
+		Long: `serve brings the database to this binary's version, then serves HTTP on ADDR, and drains
+the inbox and works the jobs beside it. With --no-workers it only serves; then "paidonce work"
+has to run elsewhere on the same database. Any number of both may run.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			a, err := startApp(cmd.Context(), e, needs{database: true, web: true, workers: !noWorkers}, crashAt)
+			if err != nil {
+				return err
+			}
+			defer a.db.Close()
+			listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", a.cfg.Addr)
+			if err != nil {
+				return fmt.Errorf("ADDR: %w", err)
+			}
+			return a.serve(cmd.Context(), listener, !noWorkers)
+		},
+	}
+	cmd.Flags().BoolVar(&noWorkers, "no-workers", false, "serve HTTP only")
+	crashFlag(cmd, &crashAt)
+	return cmd
+}
+
+func newWork(e *surroundings) *cobra.Command {
+	var crashAt string
+	cmd := &cobra.Command{
+		Use:   "work",
+		Short: "Work the inbox and the jobs, without HTTP",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			a, err := startApp(cmd.Context(), e, needs{database: true, workers: true}, crashAt)
+			if err != nil {
+				return err
+			}
+			defer a.db.Close()
+			client, err := a.workers()
+			if err != nil {
+				return err
+			}
+			return a.work(cmd.Context(), client)
+		},
+	}
+	crashFlag(cmd, &crashAt)
+	return cmd
+}
+
+// crashFlag is for the demo and the crash tests; it is not in the help.
+func crashFlag(cmd *cobra.Command, at *string) {
+	cmd.Flags().StringVar(at, "crash-at", "", "end as by kill -9 at this crash window (docs/crash-windows.md)")
+	if err := cmd.Flags().MarkHidden("crash-at"); err != nil {
+		panic("bug: the flag was just added: " + err.Error())
+	}
+}
+
+// startApp is what serve and work begin with: the configuration, the log, the parts, and a
+// database at this binary's version.
+func startApp(ctx context.Context, e *surroundings, n needs, crashAt string) (*app, error) {
+	cfg, err := loadConfig(e.getenv, n)
+	if err != nil {
+		return nil, err
+	}
+	log := newLog(e.stderr)
+	log.Info("configuration", "config", cfg)
+	for _, warning := range cfg.warnings {
+		log.Warn("configuration", "warning", warning)
+	}
+	a, err := newApp(ctx, cfg, log, killSelf(crashAt))
+	if err != nil {
+		return nil, err
+	}
+	if err := a.migrate(ctx); err != nil {
+		a.db.Close()
+		return nil, err
+	}
+	return a, nil
+}
+
+// serve answers on listener until ctx is done; with workers it works too.
+func (a *app) serve(ctx context.Context, listener net.Listener, withWorkers bool) error {
+	work := func(context.Context) error { return nil }
+	if withWorkers {
+		client, err := a.workers()
+		if err != nil {
+			return err
+		}
+		work = func(ctx context.Context) error { return a.work(ctx, client) }
+	} else if err := a.insertOnly(); err != nil {
+		return err
+	}
+
+	server := &http.Server{
+		Handler:           a.router(),
+		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog:       slog.NewLogLogger(a.log.Handler(), slog.LevelWarn),
+	}
+	running, ctx := errgroup.WithContext(ctx)
+	running.Go(func() error { return work(ctx) })
+	running.Go(func() error {
+		a.log.Info("serving", "addr", listener.Addr().String(), "workers", withWorkers)
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serving: %w", err)
+		}
+		return nil
+	})
+	running.Go(func() error {
+		<-ctx.Done()
+		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		defer cancel()
+		return server.Shutdown(stopping)
+	})
+	return running.Wait() //nolint:wrapcheck // each part says what it is
+}
+
+// router is the whole HTTP surface.
+func (a *app) router() http.Handler {
+	router := web.NewRouter(a.log)
+	(&web.Health{SQL: a.db.SQL, Log: a.log}).Register(router)
+	if a.cfg.AppSecret != "" {
+		(&web.Orders{
+			DB: a.db.Gorm, Store: a.orders, Licenses: a.licenses, Service: a.service, Merchant: a.merchant(),
+			Tokens: web.NewTokens(a.cfg.AppSecret), Ready: a.stripe != nil, Log: a.log,
+		}).Register(router)
+	}
+	configured := map[string]webhooks.Provider{"stripe": nil}
+	if len(a.cfg.webhookSecrets) > 0 {
+		configured["stripe"] = a.providers["stripe"]
+	}
+	(&webhooks.Handler{
+		Inbox: a.inbox, Providers: configured, MaxBody: a.cfg.WebhookMaxBody, Log: a.log,
+		Now: func() time.Time { return time.Now().UTC() },
+	}).Register(router)
+	return router
+}

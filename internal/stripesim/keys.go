@@ -1,0 +1,63 @@
+package stripesim
+
+import "net/http"
+
+// keyed is what is remembered of the first request with an Idempotency-Key.
+//
+// Simplified: it is remembered as long as the Sim lives; Stripe may forget a key after 24 hours
+// (https://docs.stripe.com/api/idempotent_requests).
+type keyed struct {
+	requestID string
+	endpoint  string // method and path
+	params    string // canonical
+	done      bool   // false while the first request is in flight
+	answer    answer
+}
+
+// underKey runs work once for all requests that carry the same key with the same endpoint and parameters.
+func (s *Sim) underKey(req *request, work func() answer) answer {
+	s.mu.Lock()
+	first, known := s.keys[req.key]
+	if known {
+		defer s.mu.Unlock()
+		return s.replay(first, req)
+	}
+	first = &keyed{requestID: req.id, endpoint: req.endpoint, params: req.params.canonical()}
+	s.keys[req.key] = first
+	s.mu.Unlock()
+
+	// Whatever becomes of the work, the key must not stay in flight for ever.
+	var a answer
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		first.done, first.answer = true, a
+		if !a.saved {
+			delete(s.keys, req.key)
+		}
+	}()
+	a = work()
+	return a
+}
+
+// replay answers a request whose key is known. s.mu is held.
+func (s *Sim) replay(first *keyed, req *request) answer {
+	switch {
+	case first.endpoint != req.endpoint:
+		return s.refuse(req, keyReused(req.key, "Keys for idempotent requests belong to one endpoint ('%s', not '%s').",
+			first.endpoint, req.endpoint))
+	case first.params != req.params.canonical():
+		return s.refuse(req, keyReused(req.key, "Keys for idempotent requests belong to the parameters first used with them."))
+	case !first.done:
+		return s.refuse(req, keyInUse(req.key))
+	}
+	a := first.answer
+	a.replayed, a.original = true, first.requestID
+	return a
+}
+
+// savable reports whether an injected status is one that Stripe would keep under the key: a result of execution (402, or
+// 5xx), not a refusal before it.
+func savable(status int) bool {
+	return status == http.StatusPaymentRequired || status >= http.StatusInternalServerError
+}
