@@ -23,15 +23,24 @@ import (
 // of the time between a webhook and its license.
 const fetchCooldown = 20 * time.Millisecond
 
+// Queues are the names of all queues, in the order in which an order passes them.
+func Queues() []string {
+	var names []string
+	for _, kind := range kinds() {
+		names = append(names, limitsOf(kind).queue)
+	}
+	return names
+}
+
 // NewClient returns the client that puts jobs into transactions, and, if workers is not nil,
-// works them once it is started: perQueue at a time in each queue.
-func NewClient(db *database.DB, workers *river.Workers, perQueue int, log *slog.Logger) (*river.Client[*sql.Tx], error) {
+// works the named queues once it is started: perQueue jobs at a time in each.
+func NewClient(db *database.DB, workers *river.Workers, queues []string, perQueue int, log *slog.Logger) (*river.Client[*sql.Tx], error) {
 	config := &river.Config{Logger: log}
 	if workers != nil {
 		config.Workers = workers
 		config.Queues = map[string]river.QueueConfig{}
-		for _, kind := range kinds() {
-			config.Queues[limitsOf(kind).queue] = river.QueueConfig{MaxWorkers: perQueue, FetchCooldown: fetchCooldown}
+		for _, queue := range queues {
+			config.Queues[queue] = river.QueueConfig{MaxWorkers: perQueue, FetchCooldown: fetchCooldown}
 		}
 		config.RescueStuckJobsAfter = rescueAfter
 		config.SoftStopTimeout = softStop

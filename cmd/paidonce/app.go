@@ -75,14 +75,14 @@ func (a *app) queueLog() *slog.Logger { return slog.New(atLeast{a.log.Handler(),
 
 // insertOnly gives the process a queue client that only enqueues.
 func (a *app) insertOnly() error {
-	client, err := fulfillment.NewClient(a.db, nil, 0, a.queueLog())
+	client, err := fulfillment.NewClient(a.db, nil, nil, 0, a.queueLog())
 	a.queue.Client = client
 	return err
 }
 
 // workers gives the process a queue client that enqueues and, once started, works.
-func (a *app) workers() (*river.Client[*sql.Tx], error) {
-	client, err := fulfillment.NewClient(a.db, fulfillment.Workers(a.service), a.cfg.Workers, a.queueLog())
+func (a *app) workers(queues []string) (*river.Client[*sql.Tx], error) {
+	client, err := fulfillment.NewClient(a.db, fulfillment.Workers(a.service), queues, a.cfg.Workers, a.queueLog())
 	a.queue.Client = client
 	return client, err
 }

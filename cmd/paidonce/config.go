@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/mail"
 	"net/url"
+	"os"
 	"reflect"
 	"strings"
 	"time"
@@ -192,6 +193,21 @@ func (c *config) checkMail(fault func(name, format string, args ...any)) {
 	} else if _, err := mail.ParseAddress(c.MailFrom); err != nil {
 		fault("MAIL_FROM", "is not an address, like Shop <receipts@example.com>")
 	}
+}
+
+// mailInto has mails written into a folder instead of sent.
+func (c *config) mailInto(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return fmt.Errorf("--mail-dir: %s is not a folder", dir) //nolint:err113 // for people
+	}
+	c.mailer = fulfillment.Folder{Dir: dir}
+	if c.MailFrom == "" {
+		c.MailFrom = "paidonce@localhost"
+	}
+	return nil
 }
 
 // errEmptyElement is a list with nothing between two commas. It is a fault and not an empty

@@ -7,11 +7,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"paidonce/fulfillment"
 	"paidonce/internal/web"
 	"paidonce/webhooks"
 )
@@ -28,7 +31,7 @@ const (
 
 func newServe(e *surroundings) *cobra.Command {
 	var noWorkers bool
-	var crashAt string
+	var flags workFlags
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve HTTP, and work the inbox and the jobs",
@@ -37,7 +40,7 @@ the inbox and works the jobs beside it. With --no-workers it only serves; then "
 has to run elsewhere on the same database. Any number of both may run.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			a, err := startApp(cmd.Context(), e, needs{database: true, web: true, workers: !noWorkers}, crashAt)
+			a, err := startApp(cmd.Context(), e, needs{database: true, web: true, workers: !noWorkers}, flags)
 			if err != nil {
 				return err
 			}
@@ -46,40 +49,53 @@ has to run elsewhere on the same database. Any number of both may run.`,
 			if err != nil {
 				return fmt.Errorf("ADDR: %w", err)
 			}
-			return a.serve(cmd.Context(), listener, !noWorkers)
+			if noWorkers {
+				flags.queues = nil
+			}
+			return a.serve(cmd.Context(), listener, flags.queues)
 		},
 	}
 	cmd.Flags().BoolVar(&noWorkers, "no-workers", false, "serve HTTP only")
-	crashFlag(cmd, &crashAt)
+	flags.add(cmd)
 	return cmd
 }
 
 func newWork(e *surroundings) *cobra.Command {
-	var crashAt string
+	var flags workFlags
 	cmd := &cobra.Command{
 		Use:   "work",
 		Short: "Work the inbox and the jobs, without HTTP",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			a, err := startApp(cmd.Context(), e, needs{database: true, workers: true}, crashAt)
+			a, err := startApp(cmd.Context(), e, needs{database: true, workers: true}, flags)
 			if err != nil {
 				return err
 			}
 			defer a.db.Close()
-			client, err := a.workers()
+			client, err := a.workers(flags.queues)
 			if err != nil {
 				return err
 			}
 			return a.work(cmd.Context(), client)
 		},
 	}
-	crashFlag(cmd, &crashAt)
+	flags.add(cmd)
 	return cmd
 }
 
-// crashFlag is for the demo and the crash tests; it is not in the help.
-func crashFlag(cmd *cobra.Command, at *string) {
-	cmd.Flags().StringVar(at, "crash-at", "", "end as by kill -9 at this crash window (docs/crash-windows.md)")
+// workFlags are the flags of a process that works.
+type workFlags struct {
+	mailDir string
+	queues  []string
+	crashAt string
+}
+
+func (f *workFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.mailDir, "mail-dir", "", "write mails as .eml files into this folder instead of sending them")
+	cmd.Flags().StringSliceVar(&f.queues, "queue", fulfillment.Queues(), "work only the jobs of this queue; repeat it for several")
+	cmd.Flags().StringVar(&f.crashAt, "crash-at", "", "end as by kill -9 at this crash window (docs/crash-windows.md)")
+
+	// For the demo and the crash tests; of no use to an operator.
 	if err := cmd.Flags().MarkHidden("crash-at"); err != nil {
 		panic("bug: the flag was just added: " + err.Error())
 	}
@@ -87,9 +103,17 @@ func crashFlag(cmd *cobra.Command, at *string) {
 
 // startApp is what serve and work begin with: the configuration, the log, the parts, and a
 // database at this binary's version.
-func startApp(ctx context.Context, e *surroundings, n needs, crashAt string) (*app, error) {
+func startApp(ctx context.Context, e *surroundings, n needs, flags workFlags) (*app, error) {
 	cfg, err := loadConfig(e.getenv, n)
 	if err != nil {
+		return nil, err
+	}
+	for _, queue := range flags.queues {
+		if !slices.Contains(fulfillment.Queues(), queue) {
+			return nil, fmt.Errorf("--queue: there is no queue %q; there are %s", queue, strings.Join(fulfillment.Queues(), ", ")) //nolint:err113 // for people
+		}
+	}
+	if err := cfg.mailInto(flags.mailDir); err != nil {
 		return nil, err
 	}
 	log := newLog(e.stderr)
@@ -97,7 +121,7 @@ func startApp(ctx context.Context, e *surroundings, n needs, crashAt string) (*a
 	for _, warning := range cfg.warnings {
 		log.Warn("configuration", "warning", warning)
 	}
-	a, err := newApp(ctx, cfg, log, killSelf(crashAt))
+	a, err := newApp(ctx, cfg, log, killSelf(flags.crashAt))
 	if err != nil {
 		return nil, err
 	}
@@ -108,11 +132,11 @@ func startApp(ctx context.Context, e *surroundings, n needs, crashAt string) (*a
 	return a, nil
 }
 
-// serve answers on listener until ctx is done; with workers it works too.
-func (a *app) serve(ctx context.Context, listener net.Listener, withWorkers bool) error {
+// serve answers on listener until ctx is done; with queues it drains and works too.
+func (a *app) serve(ctx context.Context, listener net.Listener, queues []string) error {
 	work := func(context.Context) error { return nil }
-	if withWorkers {
-		client, err := a.workers()
+	if len(queues) > 0 {
+		client, err := a.workers(queues)
 		if err != nil {
 			return err
 		}
@@ -130,7 +154,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener, withWorkers bool
 	running, ctx := errgroup.WithContext(ctx)
 	running.Go(func() error { return work(ctx) })
 	running.Go(func() error {
-		a.log.Info("serving", "addr", listener.Addr().String(), "workers", withWorkers)
+		a.log.Info("serving", "addr", listener.Addr().String(), "queues", queues)
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serving: %w", err)
 		}
