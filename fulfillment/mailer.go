@@ -2,12 +2,15 @@ package fulfillment
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -44,6 +47,7 @@ const smtpTimeout = 45 * time.Second
 // SMTP sends through a submission server.
 type SMTP struct {
 	host string
+	tls  *tls.Config // of a server that speaks TLS from the start; nil for one that does not
 	opts []mail.Option
 }
 
@@ -52,29 +56,31 @@ type SMTP struct {
 func ParseSMTP(raw string) (*SMTP, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Hostname() == "" || (u.Scheme != "smtp" && u.Scheme != "smtps") {
-		return nil, errors.New("must be smtp://[user:pass@]host:port or smtps://…") //nolint:err113 // rendered with the field's name
+		return nil, errors.New("must be smtp://[user:pass@]host:port or smtps://…")
 	}
 	port := 587
 	if u.Scheme == "smtps" {
 		port = 465
 	}
 	if u.Port() != "" {
-		if port, err = strconv.Atoi(u.Port()); err != nil {
-			return nil, errors.New("the port is not a number") //nolint:err113 // rendered with the field's name
+		if port, err = strconv.Atoi(u.Port()); err != nil || port < 1 || port > 65535 {
+			return nil, errors.New("the port is not a number from 1 to 65535")
 		}
 	}
 
-	opts := []mail.Option{mail.WithPort(port), mail.WithTimeout(smtpTimeout), mail.WithTLSPolicy(mail.TLSOpportunistic)}
+	s := &SMTP{host: u.Hostname()}
 	if u.Scheme == "smtps" {
-		opts = append(opts, mail.WithSSL())
+		s.tls = &tls.Config{ServerName: s.host, MinVersion: tls.VersionTLS12}
 	}
+	opts := []mail.Option{mail.WithPort(port), mail.WithTimeout(smtpTimeout), mail.WithTLSPolicy(mail.TLSOpportunistic)}
 	if password, ok := u.User.Password(); ok {
 		opts = append(opts, mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover), mail.WithUsername(u.User.Username()), mail.WithPassword(password))
 		if u.Scheme == "smtp" {
 			opts = append(opts, mail.WithTLSPolicy(mail.TLSMandatory))
 		}
 	}
-	return &SMTP{host: u.Hostname(), opts: opts}, nil
+	s.opts = opts
+	return s, nil
 }
 
 // Send implements Mailer.
@@ -83,12 +89,12 @@ func (s *SMTP) Send(ctx context.Context, m Message) (string, error) {
 	if err != nil {
 		return "", &RejectedError{Cause: err}
 	}
-	client, err := mail.NewClient(s.host, s.opts...)
+	ctx, cancel := context.WithTimeout(ctx, smtpTimeout)
+	defer cancel()
+	client, err := mail.NewClient(s.host, append(slices.Clone(s.opts), mail.WithDialContextFunc(s.dialUntil(ctx)))...)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrNotSent, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, smtpTimeout)
-	defer cancel()
 	if err := client.DialWithContext(ctx); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrNotSent, err)
 	}
@@ -99,6 +105,22 @@ func (s *SMTP) Send(ctx context.Context, m Message) (string, error) {
 		return m.MessageID, nil
 	}
 	return "", sendFault(err)
+}
+
+// dialUntil connects, and cuts the connection when ctx ends. The library looks at a context
+// only while it connects, and counts its timeout anew from each step.
+func (s *SMTP) dialUntil(ctx context.Context) mail.DialContextFunc {
+	return func(connecting context.Context, network, address string) (net.Conn, error) {
+		dial := (&net.Dialer{}).DialContext
+		if s.tls != nil {
+			dial = (&tls.Dialer{Config: s.tls}).DialContext
+		}
+		conn, err := dial(connecting, network, address)
+		if err == nil {
+			context.AfterFunc(ctx, func() { _ = conn.Close() })
+		}
+		return conn, err
+	}
 }
 
 // sendFault says what a failed conversation means for the mail. The one moment at which
@@ -119,6 +141,8 @@ func sendFault(err error) error {
 		return fmt.Errorf("outcome unknown: %w", err)
 	case mail.ErrGetSender, mail.ErrGetRcpts, mail.ErrNoUnencoded:
 		return &RejectedError{Cause: err}
+	case mail.ErrSMTPMailFrom, mail.ErrSMTPRcptTo, mail.ErrSMTPData, mail.ErrConnCheck:
+		// Before the mail itself.
 	}
 	if code := fault.ErrorCode(); code >= 500 && code < 600 {
 		return &RejectedError{Cause: err}
@@ -147,14 +171,14 @@ func (f Folder) Send(_ context.Context, m Message) (string, error) {
 func writeFile(path string, content io.WriterTo) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".eml-*")
 	if err != nil {
-		return err //nolint:wrapcheck // wrapped by its only caller
+		return err
 	}
 	_, err = content.WriteTo(file)
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
 		_ = os.Remove(file.Name())
 		return err
 	}
-	return os.Rename(file.Name(), path) //nolint:wrapcheck // wrapped by its only caller
+	return os.Rename(file.Name(), path)
 }
 
 // build makes the mail. The library checks addresses, encodes headers (RFC 2047) and

@@ -32,7 +32,7 @@ func (s *Service) settle(ctx context.Context, tx *gorm.DB, c provider.Call, a pr
 	case provider.OpFulfill:
 		return nil // the answer changes nothing here
 	}
-	return fmt.Errorf("bug: nothing settles %q", c.Operation) //nolint:err113 // nothing to match
+	return fmt.Errorf("bug: nothing settles %q", c.Operation)
 }
 
 // OpenCheckout makes a checkout call at once, for a request that waits for its answer. The

@@ -114,7 +114,7 @@ WHERE order_id = @order_id AND kind = @kind AND subject_id = @subject_id AND sta
 			return err
 		}
 		if len(found) == 0 {
-			return errors.New("the mail was never written down") //nolint:err113 // nothing to match
+			return errors.New("the mail was never written down")
 		}
 		if found[0].State != ReceiptSending {
 			return complete(tx) // sent, unknown or parked: not this job's any more

@@ -57,7 +57,7 @@ func sleep(ctx context.Context, wake <-chan struct{}, wait time.Duration) {
 }
 
 // Listen passes on the announcements of new deliveries to the drainers of this process,
-// until ctx is done. It holds one connection of the pool. An announcement carries nothing:
+// until ctx is done. It holds one connection beside the pool. An announcement carries nothing:
 // whoever is woken looks for itself, so that a lost one loses only time.
 func Listen(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger, wake ...chan<- struct{}) {
 	for ctx.Err() == nil {
@@ -71,7 +71,7 @@ func Listen(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger, wake ...c
 func listen(ctx context.Context, pool *pgxpool.Pool, wake []chan<- struct{}) error {
 	pooled, err := pool.Acquire(ctx)
 	if err != nil {
-		return err //nolint:wrapcheck // logged by its only caller
+		return err
 	}
 	// Taken out of the pool for good: a connection that listens must not be lent to others.
 	conn := pooled.Hijack()
@@ -81,12 +81,12 @@ func listen(ctx context.Context, pool *pgxpool.Pool, wake []chan<- struct{}) err
 		_ = conn.Close(closing)
 	}()
 	if _, err := conn.Exec(ctx, "LISTEN "+webhooks.Channel); err != nil {
-		return err //nolint:wrapcheck // logged by its only caller
+		return err
 	}
 	for {
 		rouse(wake) // also once at the start, for what was announced while nobody listened
 		if _, err := conn.WaitForNotification(ctx); err != nil {
-			return err //nolint:wrapcheck // logged by its only caller
+			return err
 		}
 	}
 }

@@ -123,8 +123,10 @@ func (w *worker[A]) Work(ctx context.Context, job *river.Job[A]) error {
 		if err != nil {
 			return err
 		}
-		_, err = river.JobCompleteTx[*riverdatabasesql.Driver](ctx, sqlTx, job)
-		return err //nolint:wrapcheck // wrapped by the step
+		// Under the transaction's own context: a step that writes down what it did after
+		// its job was told to stop ends the job with it.
+		_, err = river.JobCompleteTx[*riverdatabasesql.Driver](tx.Statement.Context, sqlTx, job)
+		return err
 	})
 	log := w.log.With("job_id", job.ID, "kind", job.Kind, "attempt", job.Attempt, "took_ms", time.Since(started).Milliseconds()).
 		With(idsOf(job.EncodedArgs)...)
@@ -168,7 +170,7 @@ func instruct(err error) error {
 	case errors.As(err, &retry) && retry.After > 0:
 		return river.JobSnooze(retry.After)
 	case errors.As(err, &sending):
-		return river.JobSnooze(max(time.Until(sending.until), time.Second)) //nolint:forbidigo // River compares it with its own clock
+		return river.JobSnooze(max(time.Until(sending.until), time.Second))
 	case errors.Is(err, provider.ErrInFlight):
 		return river.JobSnooze(takeOverAfter)
 	case errors.Is(err, errMailNotConfigured), errors.Is(err, provider.ErrNotConfigured):

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"gorm.io/gorm"
@@ -194,7 +196,7 @@ func (s *Store) price(tx *gorm.DB, items []Item) ([]Line, money.Amount, error) {
 func (n *NewOrder) check() error {
 	n.Email = strings.TrimSpace(n.Email)
 	address, err := mail.ParseAddress(n.Email)
-	if err != nil || address.Address != n.Email || len(n.Email) > 254 {
+	if err != nil || address.Address != n.Email || len(n.Email) > 254 || !isPrintable(n.Email) {
 		return &InputError{Field: "email", Detail: "must be one plain address, like a@example.com"}
 	}
 	if n.Provider == "" {
@@ -216,6 +218,9 @@ func (n *NewOrder) check() error {
 		if item.SKU == "" {
 			return &InputError{Field: fmt.Sprintf("items[%d].sku", i), Detail: "is missing"}
 		}
+		if !isPrintable(item.SKU) {
+			return &InputError{Field: fmt.Sprintf("items[%d].sku", i), Detail: "holds characters that no sku has"}
+		}
 		if item.Quantity < 1 || item.Quantity > MaxQuantity {
 			return &InputError{Field: fmt.Sprintf("items[%d].quantity", i), Detail: fmt.Sprintf("must be from 1 to %d", MaxQuantity)}
 		}
@@ -228,4 +233,10 @@ func (n *NewOrder) check() error {
 func isLocale(s string) bool {
 	ok, err := regexp.MatchString(`^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8}){0,3}$`, s)
 	return err == nil && ok
+}
+
+// isPrintable reports whether s is text that can be stored, shown and mailed as it is: no
+// control characters, no line separators, nothing invisible.
+func isPrintable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }

@@ -94,11 +94,14 @@ func (p *Payment) merge(f Fact) merge {
 	case f.Status != StatusSucceeded:
 		m.changed = m.changed || f.Status != p.Status
 		p.Status = f.Status
-	case p.Status != StatusSucceeded || (f.Read && !p.received(f)):
+	case p.Status == StatusSucceeded && p.received(f):
+	case p.Status == StatusSucceeded && !f.Read:
+		m.read = true
+	case p.Status == StatusSucceeded && f.ReadSeq < p.ReadSeq: // answered before, by a later read
+		m.stale = true
+	default:
 		p.Status, m.changed = StatusSucceeded, true
 		p.ReceivedMinor, p.ReceivedCurrency, p.IntendedMinor = &f.ReceivedMinor, &f.ReceivedCurrency, &f.IntendedMinor
-	case !p.received(f):
-		m.read = true
 	}
 	if f.Read && f.ReadSeq > p.ReadSeq {
 		p.ReadSeq, m.changed = f.ReadSeq, true

@@ -127,8 +127,9 @@ func (w walk) afterMoney(from State, then Event) Event {
 			return Pay
 		}
 		return Hold
+	default:
+		return then
 	}
-	return then
 }
 
 // transition is one step taken.
@@ -137,8 +138,9 @@ type transition struct {
 	From, To State
 }
 
-// longestWalk bounds a walk. The longest in the table has three steps.
-const longestWalk = 4
+// longestWalk is how many steps the longest walk of the table has. A longer one would be a
+// circle.
+const longestWalk = 2
 
 // path lists the transitions from a state to the target. An FSM is built here, for this
 // one walk, and thrown away: it decides what is legal, Postgres remembers where we are.

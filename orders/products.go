@@ -80,6 +80,7 @@ func ReadProducts(r io.Reader) ([]Product, error) {
 type entry struct {
 	place                     string
 	sku, name, unit, currency string
+	torn                      string // why nothing can be said of its fields; "" if it is whole
 }
 
 func jsonEntries(raw []byte) ([]entry, error) {
@@ -94,9 +95,15 @@ func jsonEntries(raw []byte) ([]entry, error) {
 	if err := decoder.Decode(&list); err != nil {
 		return nil, fmt.Errorf("products are not a JSON list of {sku, name, unit_minor, currency}: %w", err)
 	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("products are one JSON list, and something follows it")
+	}
 	entries := make([]entry, len(list))
 	for i, p := range list {
-		entries[i] = entry{fmt.Sprintf("product %d", i+1), p.SKU, p.Name, p.UnitMinor.String(), p.Currency}
+		entries[i] = entry{
+			place: fmt.Sprintf("product %d", i+1),
+			sku:   p.SKU, name: p.Name, unit: p.UnitMinor.String(), currency: p.Currency,
+		}
 	}
 	return entries, nil
 }
@@ -124,11 +131,17 @@ func csvEntries(raw []byte) ([]entry, error) {
 		if errors.Is(err, io.EOF) {
 			return entries, nil
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, csv.ErrFieldCount) {
 			return nil, fmt.Errorf("products are not CSV: %w", err)
 		}
 		line, _ := reader.FieldPos(0)
-		entries = append(entries, entry{fmt.Sprintf("line %d", line), row[sku], row[name], row[unit], row[currency]})
+		e := entry{place: fmt.Sprintf("line %d", line)}
+		if err != nil {
+			e.torn = fmt.Sprintf("has %d columns, the header has %d", len(row), len(header))
+		} else {
+			e.sku, e.name, e.unit, e.currency = row[sku], row[name], row[unit], row[currency]
+		}
+		entries = append(entries, e)
 	}
 }
 
@@ -137,12 +150,18 @@ func checkProducts(entries []entry) ([]Product, error) {
 	var faults []error
 	seen := map[string]string{}
 	for _, e := range entries {
+		if e.torn != "" {
+			faults = append(faults, fmt.Errorf("%s: %s", e.place, e.torn))
+			continue
+		}
 		fault := func(field, format string, args ...any) {
 			faults = append(faults, fmt.Errorf("%s: %s: %s", e.place, field, fmt.Sprintf(format, args...)))
 		}
 		sku := strings.TrimSpace(e.sku)
 		if sku == "" {
 			fault("sku", "is missing")
+		} else if !isPrintable(sku) {
+			fault("sku", "holds characters that cannot be printed, or is not UTF-8")
 		} else if utf8.RuneCountInString(sku) > MaxSKU {
 			fault("sku", "is longer than %d characters", MaxSKU)
 		} else if before, twice := seen[sku]; twice {
@@ -151,6 +170,8 @@ func checkProducts(entries []entry) ([]Product, error) {
 		seen[sku] = e.place
 		if strings.TrimSpace(e.name) == "" {
 			fault("name", "is missing")
+		} else if !isPrintable(strings.TrimSpace(e.name)) {
+			fault("name", "holds characters that cannot be printed, or is not UTF-8")
 		}
 		unit, err := strconv.ParseInt(strings.TrimSpace(e.unit), 10, 64)
 		if err != nil || unit < 0 || unit > MaxTotal {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"gorm.io/gorm"
 
+	"paidonce/internal/database"
 	"paidonce/internal/provider"
 )
 
@@ -52,7 +53,7 @@ type Store struct {
 func New(db *gorm.DB) *Store {
 	return &Store{
 		DB:    db,
-		Now:   func() time.Time { return time.Now().UTC().Truncate(time.Microsecond) },
+		Now:   database.Now,
 		NewID: func() uuid.UUID { return uuid.Must(uuid.NewV7()) },
 	}
 }

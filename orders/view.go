@@ -97,8 +97,8 @@ func (s *Store) PaidBy(ctx context.Context, tx *gorm.DB, orderID uuid.UUID) ([]s
 	var ids []string
 	err := tx.WithContext(ctx).Raw(`
 SELECT a.resource_id FROM payment_resources a
-JOIN payment_resources b ON b.payment_id = a.payment_id
-WHERE b.resource_id = ? ORDER BY a.learned_at, a.resource_id`, counted.ResourceID).Scan(&ids).Error
+JOIN payments p ON p.id = a.payment_id
+WHERE p.order_id = ? AND p.resource_id = ? ORDER BY a.learned_at, a.resource_id`, orderID, counted.ResourceID).Scan(&ids).Error
 	if err != nil {
 		return nil, fmt.Errorf("reading the resources of order %s: %w", orderID, err)
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/uuid"
 	"gorm.io/gorm"
+
+	"paidonce/internal/database"
 )
 
 // Channel is the Postgres notification channel on which new work is announced.
@@ -63,7 +65,7 @@ type Inbox struct {
 
 // NewInbox returns an inbox on db.
 func NewInbox(db *gorm.DB) *Inbox {
-	return &Inbox{DB: db, Now: func() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }}
+	return &Inbox{DB: db, Now: database.Now}
 }
 
 // Record stores an event, once, and wakes the drainers (TX1). It is one statement, and its
@@ -79,15 +81,19 @@ func (i *Inbox) Record(ctx context.Context, e Envelope, source Source, body []by
 	// Without it: every redelivery is new work, and only the guards behind it are left.
 	//
 	// The naive form, insert and catch the unique violation, aborts the transaction it
-	// runs in; ON CONFLICT DO NOTHING asks the same question and leaves an answer.
-	// The UPDATE sees the row as it was before the statement, and touches it only if it
-	// had been given up: a redelivery of an open or finished row takes no lock on it.
+	// runs in; ON CONFLICT DO NOTHING asks the same question and leaves an answer. Alone
+	// it would wait for whoever is changing the row at this moment, a drainer in TX2 say,
+	// since the row might be about to go; NOT EXISTS looks at what is committed, so that
+	// only two firsts wait for each other. The UPDATE sees the row as it was before the
+	// statement, and touches it only if it had been given up: a redelivery of an open or
+	// finished row takes no lock on it.
 	const record = `
 WITH stored AS (
     INSERT INTO webhook_deliveries (provider, event_id, event_type, resource_id, livemode, account, api_version,
         occurred_at, received_at, source, body, opened_at, next_attempt_at)
-    VALUES (@provider, @event_id, @event_type, @resource_id, @livemode, @account, @api_version,
-        @occurred_at, @received_at, @source, @body, now(), now())
+    SELECT @provider, @event_id, @event_type, @resource_id, @livemode, @account, @api_version,
+        @occurred_at, @received_at, @source, @body, now(), now()
+    WHERE NOT EXISTS (SELECT FROM webhook_deliveries WHERE provider = @provider AND event_id = @event_id)
     ON CONFLICT (provider, event_id) DO NOTHING
     RETURNING 1
 ), reopened AS (

@@ -49,7 +49,6 @@ func newApp(ctx context.Context, cfg config, log *slog.Logger, crash func(string
 		return nil, err
 	}
 	a := &app{cfg: cfg, log: log, db: db, crash: crash}
-	now := func() time.Time { return time.Now().UTC().Truncate(time.Microsecond) } // what Postgres keeps
 
 	a.licenses = &licenses.Store{Keys: cfg.keyring}
 	a.queue = &fulfillment.Queue{Licenses: a.licenses}
@@ -58,12 +57,12 @@ func newApp(ctx context.Context, cfg config, log *slog.Logger, crash func(string
 	if cfg.StripeSecretKey != "" {
 		a.stripe = provider.NewStripe(provider.StripeConfig{Key: cfg.StripeSecretKey, Base: cfg.StripeAPIBase, Account: cfg.StripeAccount})
 	}
-	calls := &provider.Calls{DB: db.Gorm, Stripe: a.stripe, Jobs: a.queue, Now: now, Crash: crash}
+	calls := &provider.Calls{DB: db.Gorm, Stripe: a.stripe, Jobs: a.queue, Now: database.Now, Crash: crash}
 	a.orders = orders.New(db.Gorm)
 	a.orders.Calls, a.orders.Follower, a.orders.Reader, a.orders.Releaser = calls, a.queue, a.queue, a.inbox
 	a.service = &fulfillment.Service{
 		DB: db.Gorm, Orders: a.orders, Licenses: a.licenses, Inbox: a.inbox, Calls: calls, Stripe: a.stripe, Queue: a.queue,
-		Mailer: cfg.mailer, MailFrom: cfg.MailFrom, SendLease: fulfillment.DefaultSendLease, Now: now, Log: log, Crash: crash,
+		Mailer: cfg.mailer, MailFrom: cfg.MailFrom, SendLease: fulfillment.DefaultSendLease, Now: database.Now, Log: log, Crash: crash,
 	}
 	a.providers = map[string]webhooks.Provider{"stripe": &webhooks.Stripe{Secrets: cfg.webhookSecrets, Tolerance: cfg.WebhookTolerance}}
 	return a, nil
@@ -193,7 +192,7 @@ func killSelf(at string) func(window string) {
 			err = self.Kill()
 		}
 		if err != nil {
-			panic(errors.Join(errors.New("could not kill this process"), err)) //nolint:err113 // nothing to match
+			panic(errors.Join(errors.New("could not kill this process"), err))
 		}
 		select {} // the signal is on its way
 	}

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,11 +63,13 @@ func loadConfig(getenv func(string) string, n needs) (config, error) {
 	var c config
 	var faults []error
 	fault := func(name, format string, args ...any) {
-		faults = append(faults, fmt.Errorf("%s: %s", name, fmt.Sprintf(format, args...))) //nolint:err113 // for people
+		text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ")
+		faults = append(faults, fmt.Errorf("%s: %s", name, text))
 	}
 
+	var unreadable []string
 	if err := env.ParseWithOptions(&c.settings, env.Options{Environment: environment(getenv)}); err != nil {
-		faults = append(faults, parseFaults(err)...)
+		unreadable = parseFaults(err, fault)
 	}
 
 	if n.database && c.DatabaseURL == "" {
@@ -91,12 +94,15 @@ func loadConfig(getenv func(string) string, n needs) (config, error) {
 		fault("LICENSE_SIGNING_KEYS", "is required to issue licenses; make one with: paidonce license keygen")
 	}
 	c.checkMail(fault)
-	for name, value := range map[string]int64{
-		"WEBHOOK_MAX_BODY_BYTES": c.WebhookMaxBody, "WORKERS": int64(c.Workers), "DB_MAX_CONNS": int64(c.DBMaxConns),
-		"WEBHOOK_TOLERANCE": int64(c.WebhookTolerance),
+	for _, number := range []struct {
+		name  string
+		value int64
+	}{
+		{"WEBHOOK_MAX_BODY_BYTES", c.WebhookMaxBody}, {"WEBHOOK_TOLERANCE", int64(c.WebhookTolerance)},
+		{"WORKERS", int64(c.Workers)}, {"DB_MAX_CONNS", int64(c.DBMaxConns)},
 	} {
-		if value <= 0 {
-			fault(name, "must be more than zero")
+		if number.value <= 0 && !slices.Contains(unreadable, number.name) {
+			fault(number.name, "must be more than zero")
 		}
 	}
 	if len(faults) > 0 {
@@ -120,23 +126,27 @@ func environment(getenv func(string) string) map[string]string {
 	return set
 }
 
-// parseFaults names the variable behind each of env's errors, and leaves out its value.
-func parseFaults(err error) []error {
+// parseFaults names the variable behind each of env's errors, without its value, and returns
+// the names.
+func parseFaults(err error, fault func(name, format string, args ...any)) []string {
 	var all env.AggregateError
 	if !errors.As(err, &all) {
-		return []error{err}
+		fault("environment", "%v", err)
+		return nil
 	}
-	var faults []error
+	var names []string
 	for _, one := range all.Errors {
 		var bad env.ParseError
-		if errors.As(one, &bad) {
-			field, _ := reflect.TypeFor[settings]().FieldByName(bad.Name)
-			faults = append(faults, fmt.Errorf("%s: is not a %s", field.Tag.Get("env"), readable(bad.Type))) //nolint:err113 // for people
+		if !errors.As(one, &bad) {
+			fault("environment", "%v", one)
 			continue
 		}
-		faults = append(faults, one)
+		field, _ := reflect.TypeFor[settings]().FieldByName(bad.Name)
+		name := field.Tag.Get("env")
+		fault(name, "is not a %s", readable(bad.Type))
+		names = append(names, name)
 	}
-	return faults
+	return names
 }
 
 func readable(kind reflect.Type) string {
@@ -151,7 +161,8 @@ func (c *config) checkURLs(fault func(name, format string, args ...any)) {
 		c.PublicURL = "http://" + c.Addr
 	}
 	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
-	for name, value := range map[string]string{"PUBLIC_URL": c.PublicURL, "STRIPE_API_BASE": c.StripeAPIBase} {
+	for _, set := range [][2]string{{"PUBLIC_URL", c.PublicURL}, {"STRIPE_API_BASE", c.StripeAPIBase}} {
+		name, value := set[0], set[1]
 		if u, err := url.Parse(value); value != "" && (err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https")) {
 			fault(name, "must be a URL, like https://shop.example.com")
 		}
@@ -189,7 +200,7 @@ func (c *config) checkMail(fault func(name, format string, args ...any)) {
 		c.mailer = smtp
 	}
 	if c.MailFrom == "" {
-		fault("MAIL_FROM", "is required with SMTP_URL: the sender of receipts, like Shop <receipts@example.com>")
+		fault("MAIL_FROM", "is required when SMTP_URL is set; it is the sender of receipts, like Shop <receipts@example.com>")
 	} else if _, err := mail.ParseAddress(c.MailFrom); err != nil {
 		fault("MAIL_FROM", "is not an address, like Shop <receipts@example.com>")
 	}
@@ -201,7 +212,7 @@ func (c *config) mailInto(dir string) error {
 		return nil
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return fmt.Errorf("--mail-dir: %s is not a folder", dir) //nolint:err113 // for people
+		return fmt.Errorf("--mail-dir: %s is not a folder", dir)
 	}
 	c.mailer = fulfillment.Folder{Dir: dir}
 	if c.MailFrom == "" {

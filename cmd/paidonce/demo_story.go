@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paidonce/internal/database"
 	"paidonce/internal/money"
 	"paidonce/internal/stripesim"
 	"paidonce/orders"
@@ -100,7 +101,7 @@ func (w *demoWorld) killBetween(ctx context.Context, say *narrator, order demoOr
 	select {
 	case <-doomed.ended:
 	case <-time.After(demoPatience):
-		return fmt.Errorf("the worker was to be killed and was not; its log:\n%s", doomed.output) //nolint:err113 // for people
+		return fmt.Errorf("the worker was to be killed and was not; its log:\n%s", doomed.output)
 	}
 	killed := doomed.cmd.ProcessState.ExitCode() == -1 // by a signal
 	issued, err1 := w.count(ctx, `SELECT count(*) FROM licenses WHERE order_id = ?`, order.ID)
@@ -211,7 +212,7 @@ func (w *demoWorld) table(ctx context.Context, say *narrator, all []demoOrder) e
 		}
 		_, _ = fmt.Fprintf(table, "  %d\t%s\t%d\t%d\t%d\t%d\n", order.Number, e.state, e.paid, e.licenses, e.receipts, e.told)
 	}
-	return table.Flush() //nolint:wrapcheck // the terminal's own error
+	return table.Flush()
 }
 
 // invite says what there is to look at while the demo stays up.
@@ -233,7 +234,7 @@ func (w *demoWorld) order(ctx context.Context) (demoOrder, error) {
 		return order, err
 	}
 	if status != http.StatusCreated {
-		return order, fmt.Errorf("making an order: %d %s", status, body) //nolint:err113 // for people
+		return order, fmt.Errorf("making an order: %d %s", status, body)
 	}
 	if err := json.Unmarshal(body, &order); err != nil {
 		return order, fmt.Errorf("making an order: %w", err)
@@ -244,7 +245,7 @@ func (w *demoWorld) order(ctx context.Context) (demoOrder, error) {
 
 // post delivers an event as Stripe does, and returns the answer's status and word.
 func (w *demoWorld) post(ctx context.Context, e stripesim.Event) (string, error) {
-	signature := stripesim.Sign(e.Body, time.Now(), w.env["STRIPE_WEBHOOK_SECRETS"])
+	signature := stripesim.Sign(e.Body, database.Now(), w.env["STRIPE_WEBHOOK_SECRETS"])
 	status, body, err := w.request(ctx, "/webhooks/stripe", e.Body, http.Header{"Stripe-Signature": {signature}})
 	if err != nil {
 		return "", err
@@ -291,20 +292,20 @@ SELECT (SELECT count(*) FROM webhook_deliveries WHERE processed_at IS NULL)
 func (w *demoWorld) count(ctx context.Context, query string, args ...any) (int64, error) {
 	var n int64
 	err := w.app.db.Gorm.WithContext(ctx).Raw(query, args...).Row().Scan(&n)
-	return n, err //nolint:wrapcheck // the story names what it was counting
+	return n, err
 }
 
 // mails counts the receipts of an order that were sent.
 func (w *demoWorld) mails(order uuid.UUID) (int, error) {
 	files, err := filepath.Glob(filepath.Join(w.mailDir, "*.eml"))
 	if err != nil {
-		return 0, err //nolint:wrapcheck // the pattern is constant
+		return 0, err
 	}
 	n := 0
 	for _, file := range files {
 		content, err := os.ReadFile(file)
 		if err != nil {
-			return 0, err //nolint:wrapcheck // names the file
+			return 0, err
 		}
 		if bytes.Contains(content, []byte(order.String())) {
 			n++

@@ -46,12 +46,12 @@ func newDemoWorld(ctx context.Context, e *surroundings, say *narrator) (_ *demoW
 	}()
 	dir, err := os.MkdirTemp("", "paidonce-demo-")
 	if err != nil {
-		return nil, err //nolint:wrapcheck // names the path
+		return nil, err
 	}
 	w.closers = append(w.closers, func() { _ = os.RemoveAll(dir) })
 	w.mailDir = filepath.Join(dir, "mail")
 	if err := os.Mkdir(w.mailDir, 0o700); err != nil {
-		return nil, err //nolint:wrapcheck // names the path
+		return nil, err
 	}
 
 	dsn, err := w.startDatabase(ctx, e, say)
@@ -88,7 +88,7 @@ func (w *demoWorld) startDatabase(ctx context.Context, e *surroundings, say *nar
 	}
 	server, err := devpg.Start(ctx, devpg.Options{Getenv: e.getenv})
 	if err != nil {
-		return "", err //nolint:wrapcheck // says what to do
+		return "", err
 	}
 	w.closers = append(w.closers, func() {
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
@@ -127,7 +127,7 @@ func (w *demoWorld) startWeb(ctx context.Context, listener net.Listener) error {
 		return err
 	}
 	if _, err := migrations.Up(ctx, cfg.DatabaseURL); err != nil {
-		return err //nolint:wrapcheck // says what it was doing
+		return err
 	}
 	if w.app, err = newApp(ctx, cfg, slog.New(slog.DiscardHandler), nil); err != nil {
 		return err
@@ -159,11 +159,10 @@ type worker struct {
 func (w *demoWorld) startWorker(ctx context.Context, flags ...string) (*worker, error) {
 	binary, err := os.Executable()
 	if err != nil {
-		return nil, err //nolint:wrapcheck // names the path
+		return nil, err
 	}
 	args := append([]string{"work", "--mail-dir", w.mailDir}, flags...)
-	// Not bound to ctx: it is stopped gracefully, below.
-	cmd := exec.Command(binary, args...) //nolint:gosec,noctx // this very program
+	cmd := exec.Command(binary, args...) //nolint:noctx // not bound to ctx: it is stopped gracefully
 	cmd.Env = os.Environ()
 	for name, value := range w.env {
 		cmd.Env = append(cmd.Env, name+"="+value)

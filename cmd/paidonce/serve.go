@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"paidonce/fulfillment"
+	"paidonce/internal/database"
 	"paidonce/internal/web"
 	"paidonce/webhooks"
 )
@@ -110,7 +111,7 @@ func startApp(ctx context.Context, e *surroundings, n needs, flags workFlags) (*
 	}
 	for _, queue := range flags.queues {
 		if !slices.Contains(fulfillment.Queues(), queue) {
-			return nil, fmt.Errorf("--queue: there is no queue %q; there are %s", queue, strings.Join(fulfillment.Queues(), ", ")) //nolint:err113 // for people
+			return nil, fmt.Errorf("--queue: there is no queue %q; there are %s", queue, strings.Join(fulfillment.Queues(), ", "))
 		}
 	}
 	if err := cfg.mailInto(flags.mailDir); err != nil {
@@ -166,7 +167,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener, queues []string)
 		defer cancel()
 		return server.Shutdown(stopping)
 	})
-	return running.Wait() //nolint:wrapcheck // each part says what it is
+	return running.Wait()
 }
 
 // router is the whole HTTP surface.
@@ -185,7 +186,7 @@ func (a *app) router() http.Handler {
 	}
 	(&webhooks.Handler{
 		Inbox: a.inbox, Providers: configured, MaxBody: a.cfg.WebhookMaxBody, Log: a.log,
-		Now: func() time.Time { return time.Now().UTC() },
+		Now: database.Now,
 	}).Register(router)
 	return router
 }

@@ -24,12 +24,12 @@ paidonce at it with STRIPE_API_BASE=http://HOST:PORT and any STRIPE_SECRET_KEY=s
 			var config stripesim.Config
 			switch {
 			case webhookURL != "" && len(secrets) == 0:
-				return errors.New("--webhook-secret is required with --webhook-url: deliveries are signed") //nolint:err113 // for people
+				return errors.New("--webhook-secret is required with --webhook-url: deliveries are signed")
 			case webhookURL == "" && len(secrets) > 0:
-				return errors.New("--webhook-url is required with --webhook-secret") //nolint:err113 // for people
+				return errors.New("--webhook-url is required with --webhook-secret")
 			case webhookURL != "":
 				if u, err := url.Parse(webhookURL); err != nil || u.Host == "" {
-					return errors.New("--webhook-url must be a URL, like http://127.0.0.1:8080/webhooks/stripe") //nolint:err113 // for people
+					return errors.New("--webhook-url must be a URL, like http://127.0.0.1:8080/webhooks/stripe")
 				}
 				config.Webhooks = []stripesim.Endpoint{{URL: webhookURL, Secrets: secrets}}
 			}

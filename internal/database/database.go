@@ -13,7 +13,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"syscall"
+	"net"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -76,8 +77,9 @@ func Open(ctx context.Context, dsn string, o Options) (*DB, error) {
 	db := stdlib.OpenDBFromPool(pool)
 	orm, err := gorm.Open(postgres.New(postgres.Config{Conn: db}), &gorm.Config{
 		SkipDefaultTransaction: true, // transactions are begun where they are meant
+		DisableAutomaticPing:   true, // gorm would wait for the server
 		Logger:                 logger.Discard,
-		NowFunc:                func() time.Time { return time.Now().UTC().Truncate(time.Microsecond) },
+		NowFunc:                Now,
 	})
 	if err != nil {
 		pool.Close()
@@ -85,6 +87,10 @@ func Open(ctx context.Context, dsn string, o Options) (*DB, error) {
 	}
 	return &DB{Pool: pool, SQL: db, Gorm: orm}, nil
 }
+
+// Now is the clock of every process: UTC, cut to the microsecond that Postgres keeps, so
+// that a time is the same before and after it was stored.
+func Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) } //nolint:forbidigo // the one clock
 
 // Close closes the pool, once everything that uses it has stopped.
 func (d *DB) Close() {
@@ -117,10 +123,10 @@ func NoFault(err error) bool {
 		case "40P01", "40001", "55P03", "57P01", "57P02", "57P03":
 			return true
 		}
-		return pg.Code[:2] == "08" // connection exceptions
+		return strings.HasPrefix(pg.Code, "08") // connection exceptions
 	}
 	var connect *pgconn.ConnectError
-	return errors.As(err, &connect) || errors.Is(err, sql.ErrConnDone) ||
-		errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || pgconn.SafeToRetry(err)
+	var network *net.OpError // reset, broken pipe, or a host that keepalives found gone
+	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, sql.ErrConnDone) ||
+		errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || pgconn.SafeToRetry(err)
 }

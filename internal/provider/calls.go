@@ -133,7 +133,7 @@ func (c *Calls) Perform(ctx context.Context, key string, settle Settle) error {
 		return c.fail(ctx, *call, err)
 	}
 	if err := c.finish(ctx, *call, Answer{ID: answer.ID, Body: answer.LastResponse.RawJSON}, settle); err != nil {
-		return err
+		return c.record(ctx, *call, CallUnknown, err) // the same key brings the same answer again
 	}
 	c.crash("CW11")
 	return nil
@@ -202,12 +202,12 @@ WHERE idempotency_key = ? AND state <> 'sent'`
 		return settle(ctx, tx, call, answer)
 	})
 	if err != nil {
-		return fmt.Errorf("settling call %s: %w", call.IdempotencyKey, err)
+		return fmt.Errorf("settling: %w", err)
 	}
 	return nil
 }
 
-// fail records why a request failed, and what is known of its outcome.
+// fail sorts out why a request failed, and what is known of its outcome.
 func (c *Calls) fail(ctx context.Context, call Call, cause error) error {
 	classified, nothingHappened := classify(cause)
 	state := CallUnknown
@@ -217,20 +217,26 @@ func (c *Calls) fail(ctx context.Context, call Call, cause error) error {
 	case nothingHappened && call.Attempts == 1:
 		state = CallIntended
 	}
-	const fail = `
+	return c.record(ctx, call, state, classified)
+}
+
+// record ends an attempt that did not settle, and returns why. If another performer has
+// taken the call over since, the row is about that one's attempt, and is left alone.
+func (c *Calls) record(ctx context.Context, call Call, state CallState, why error) error {
+	const record = `
 UPDATE provider_calls
 SET state = ?, sending_until = NULL, last_error = ?, finished_at = CASE WHEN ? = 'failed' THEN CAST(? AS timestamptz) END
-WHERE idempotency_key = ? AND state = 'sending'`
+WHERE idempotency_key = ? AND state = 'sending' AND attempts = ?`
 
 	// The caller may have been told to stop while the request was under way; what became
 	// of it is worth a moment more.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	err := c.DB.WithContext(ctx).Exec(fail, state, classified.Error(), state, c.Now(), call.IdempotencyKey).Error
+	err := c.DB.WithContext(ctx).Exec(record, state, why.Error(), state, c.Now(), call.IdempotencyKey, call.Attempts).Error
 	if err != nil {
-		return errors.Join(classified, fmt.Errorf("recording the failure of call %s: %w", call.IdempotencyKey, err))
+		return errors.Join(why, fmt.Errorf("recording the failure of call %s: %w", call.IdempotencyKey, err))
 	}
-	return fmt.Errorf("call %s: %w", call.IdempotencyKey, classified)
+	return fmt.Errorf("call %s: %w", call.IdempotencyKey, why)
 }
 
 // recordTimeout bounds the writing down of a failure.

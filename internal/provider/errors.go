@@ -1,9 +1,13 @@
 package provider
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -48,11 +52,11 @@ func (e *RetryError) Unwrap() error { return e.Cause }
 func classify(err error) (classified error, nothingHappened bool) {
 	var answer *stripe.Error
 	if !errors.As(err, &answer) {
-		return &RetryError{Cause: err}, false
+		return &RetryError{Cause: withoutBody(err)}, false
 	}
 	switch status := answer.HTTPStatusCode; {
 	case answer.Type == stripe.ErrorTypeIdempotency && status == http.StatusBadRequest:
-		return fmt.Errorf("%w: %s", ErrRefused, describe(answer)), false
+		return fmt.Errorf("%w: %w", ErrRefused, describe(answer)), false
 	case status == http.StatusConflict, status == http.StatusTooManyRequests:
 		return &RetryError{After: retryAfter(answer), Cause: describe(answer)}, true
 	case status >= http.StatusInternalServerError:
@@ -67,10 +71,26 @@ func classify(err error) (classified error, nothingHappened bool) {
 	}
 }
 
+// errUnreadable stands for an answer that is not Stripe's: a proxy's page, or half an object.
+var errUnreadable = errors.New("the answer could not be read")
+
+// withoutBody keeps the errors of the connection. Of an answer it cannot read, stripe-go
+// makes an error that quotes the body, whatever that holds and however long it is.
+func withoutBody(err error) error {
+	var transport *url.Error
+	var network net.Error
+	switch {
+	case errors.As(err, &transport), errors.As(err, &network), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	}
+	return errUnreadable
+}
+
 // describe keeps of Stripe's error what helps and is no secret: a message may quote parts
 // of an API key.
 func describe(e *stripe.Error) error {
-	return fmt.Errorf("stripe answered %d type=%s code=%s param=%s request=%s", //nolint:err113 // a rendering, not a cause to match
+	return fmt.Errorf("stripe answered %d type=%s code=%s param=%s request=%s",
 		e.HTTPStatusCode, e.Type, e.Code, e.Param, e.RequestID)
 }
 

@@ -86,7 +86,7 @@ func (s *Stripe) post(ctx context.Context, path, key string, body []byte) (*answ
 	}
 	var got answer
 	if err := s.backend.CallRaw(http.MethodPost, path, s.key, values, params, &got); err != nil {
-		return nil, err //nolint:wrapcheck // classify reads it next
+		return nil, err
 	}
 	return &got, nil
 }

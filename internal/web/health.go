@@ -45,7 +45,7 @@ func (h *Health) ready(c *gin.Context) {
 		{"migrations", func(ctx context.Context) error { return migrations.Check(ctx, h.SQL) }},
 		{"queue", func(ctx context.Context) error {
 			_, err := h.SQL.ExecContext(ctx, `SELECT 1 FROM river_job LIMIT 1`)
-			return err //nolint:wrapcheck // logged with the check's name
+			return err
 		}},
 	}
 	for _, check := range checks {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 
@@ -121,8 +122,8 @@ func readOrder(c *gin.Context) (orders.NewOrder, *problem.Problem) {
 	decoder.DisallowUnknownFields()
 	var body newOrder
 	err := decoder.Decode(&body)
-	if err == nil && decoder.Decode(new(any)) != io.EOF {
-		err = errors.New("more than one JSON value") //nolint:err113 // rendered below
+	if err == nil {
+		err = atEnd(decoder)
 	}
 	if err != nil {
 		fault := jsonFault(err)
@@ -135,6 +136,18 @@ func readOrder(c *gin.Context) (orders.NewOrder, *problem.Problem) {
 	return wanted, nil
 }
 
+// atEnd is nil if nothing but blanks follows what was decoded.
+func atEnd(decoder *json.Decoder) error {
+	err := decoder.Decode(new(any))
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err == nil:
+		return errors.New("more than one JSON value")
+	}
+	return err
+}
+
 // jsonFault says what is wrong with a body, and in which field.
 func jsonFault(err error) problem.Problem {
 	var tooBig *http.MaxBytesError
@@ -142,12 +155,37 @@ func jsonFault(err error) problem.Problem {
 	switch {
 	case errors.As(err, &tooBig):
 		return problem.Problem{Status: http.StatusRequestEntityTooLarge, Code: "BODY_TOO_LARGE", Detail: "An order fits 64 KiB."}
-	case errors.As(err, &wrongType):
-		return invalid(wrongType.Field, "must be a "+wrongType.Type.String()+", not a "+wrongType.Value)
+	case errors.As(err, &wrongType) && wrongType.Field != "":
+		return invalid(wrongType.Field, "must be "+typeWanted(wrongType.Type.Kind())+", not "+typeFound(wrongType.Value))
 	case strings.HasPrefix(err.Error(), "json: unknown field "):
 		return invalid(strings.Trim(strings.TrimPrefix(err.Error(), "json: unknown field "), `"`), "is not a field of an order")
 	}
 	return problem.Problem{Status: http.StatusBadRequest, Code: "NOT_JSON", Detail: "The body is not the JSON of an order."}
+}
+
+// typeWanted names a type of ours in the client's words.
+func typeWanted(k reflect.Kind) string {
+	switch k {
+	case reflect.Struct:
+		return "an object"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Int:
+		return "a whole number"
+	default:
+		return "a " + k.String()
+	}
+}
+
+// typeFound names what came instead; it is encoding/json's word, which may end in the number.
+func typeFound(value string) string {
+	switch value {
+	case "object":
+		return "an object"
+	case "array":
+		return "a list"
+	}
+	return "a " + value
 }
 
 func invalid(field, detail string) problem.Problem {
@@ -192,7 +230,7 @@ func (o *Orders) returned(c *gin.Context) {
 
 // tokenOf takes the token from the Authorization header, or else from the query.
 func tokenOf(c *gin.Context) string {
-	if token, ok := strings.CutPrefix(c.GetHeader("Authorization"), "Bearer "); ok {
+	if scheme, token, _ := strings.Cut(c.GetHeader("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
 		return token
 	}
 	return c.Query("token")

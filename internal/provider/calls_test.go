@@ -1,0 +1,353 @@
+package provider_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"gorm.io/gorm"
+
+	"paidonce/internal/provider"
+	"paidonce/internal/stripesim"
+)
+
+// TestIntend_TheFirstBytesStand (I7, B42): a call that is written down already stays as it
+// is, gets no second job, and the transaction goes on.
+func TestIntend_TheFirstBytesStand(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t, 0)
+	request := checkout()
+	first := request.Call()
+	request.Email = "changed@example.com"
+	second := request.Call()
+	must(t, d.DB.Transaction(func(tx *gorm.DB) error {
+		for _, call := range []provider.Call{first, second, first} {
+			if err := d.Intend(t.Context(), tx, call); err != nil {
+				return err
+			}
+		}
+		return tx.Exec(`SELECT 1`).Error // would be 25P02 in a poisoned transaction
+	}))
+	d.intend(second) // and from another transaction
+	row := d.row(first.IdempotencyKey)
+	if string(row.Params) != string(first.Params) || row.State != provider.CallIntended || row.FirstSentAt != nil || row.Attempts != 0 {
+		t.Errorf("row %+v", row)
+	}
+	if n := d.count(`SELECT count(*) FROM enqueued`); n != 1 {
+		t.Errorf("%d jobs, want 1", n)
+	}
+	if len(d.sim.Calls()) != 0 {
+		t.Error("something was sent")
+	}
+}
+
+// TestB59_IntendRollsBackWithItsTransaction: no row, and no job for a row that is not there.
+func TestB59_IntendRollsBackWithItsTransaction(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t, 0)
+	errLater := errors.New("something after it failed")
+	err := d.DB.Transaction(func(tx *gorm.DB) error {
+		must(t, d.Intend(t.Context(), tx, checkout().Call()))
+		return errLater
+	})
+	if n := d.count(`SELECT (SELECT count(*) FROM provider_calls) + (SELECT count(*) FROM enqueued)`); n != 0 || !errors.Is(err, errLater) {
+		t.Errorf("%v, and %d rows left", err, n)
+	}
+}
+
+func TestPerform_OnceAndNeverAgain(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t, 0)
+	key := d.intended()
+	for range 3 {
+		must(t, d.perform(key))
+	}
+	d.wantOneEffect("three times", key)
+	if n := len(d.sim.Calls()); n != 1 {
+		t.Errorf("%d requests, want 1", n)
+	}
+	if err := d.perform("checkout:nobody"); !errors.Is(err, gorm.ErrRecordNotFound) {
+		t.Errorf("a call that was never written down: got %v", err)
+	}
+
+	unconfigured := *d.Calls
+	unconfigured.Stripe = nil
+	key = d.intended()
+	if err := unconfigured.Perform(t.Context(), key, settle); !errors.Is(err, provider.ErrNotConfigured) || d.row(key).Attempts != 0 {
+		t.Errorf("without a key: got %v", err)
+	}
+}
+
+// TestPerform_TheSameBytesUnderTheSameKey (I7): whatever goes wrong on the way, the retry is
+// the same request, and Stripe does it once.
+func TestPerform_TheSameBytesUnderTheSameKey(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t, 0)
+	status := func(code, times int) stripesim.Fault { return stripesim.Fault{Status: code, Times: times} }
+	for name, test := range map[string]struct {
+		fault stripesim.Fault
+		after []time.Duration    // what each failed attempt is told to wait
+		state provider.CallState // after the first failed attempt
+		again bool               // the last answer is one that Stripe kept
+	}{
+		// The answer, or the request, is lost: nobody knows what happened.
+		"a lost answer":      {stripesim.Fault{Kind: stripesim.LoseAnswer}, []time.Duration{0}, provider.CallUnknown, true},
+		"three lost answers": {stripesim.Fault{Kind: stripesim.LoseAnswer, Times: 3}, []time.Duration{0, 0, 0}, provider.CallUnknown, true},
+		"a lost request":     {stripesim.Fault{Kind: stripesim.LoseRequest}, []time.Duration{0}, provider.CallUnknown, false},
+
+		// Turned away at the door: nothing happened (B28).
+		"409":                   {status(409, 2), []time.Duration{0, 0}, provider.CallIntended, false},
+		"429":                   {status(429, 5), []time.Duration{0, 0, 0, 0, 0}, provider.CallIntended, false},
+		"429 lock_timeout":      {stripesim.Fault{Status: 429, Code: "lock_timeout"}, []time.Duration{0}, provider.CallIntended, false},
+		"429 with a wait":       {stripesim.Fault{Status: 429, RetryAfter: "30"}, []time.Duration{30 * time.Second}, provider.CallIntended, false},
+		"429 with a day's wait": {stripesim.Fault{Status: 429, RetryAfter: "86400"}, []time.Duration{10 * time.Minute}, provider.CallIntended, false},
+		"429 with a date":       {stripesim.Fault{Status: 429, RetryAfter: "Wed, 21 Oct 2026 07:28:00 GMT"}, []time.Duration{0}, provider.CallIntended, false},
+		"429 with nonsense":     {stripesim.Fault{Status: 429, RetryAfter: "-5"}, []time.Duration{0}, provider.CallIntended, false},
+
+		// A key that configuration will mend.
+		"401": {status(401, 1), []time.Duration{time.Minute}, provider.CallIntended, false},
+		"403": {status(403, 1), []time.Duration{time.Minute}, provider.CallIntended, false},
+	} {
+		key := d.intended()
+		test.fault.Path = "/v1/checkout/sessions"
+		d.sim.Inject(test.fault)
+		for i, after := range test.after {
+			var retry *provider.RetryError
+			err := d.perform(key)
+			if !errors.As(err, &retry) || retry.After != after || strings.Contains(err.Error(), secretKey[8:]) {
+				t.Errorf("%s, attempt %d: got %v, want a retry after %s", name, i+1, err, after)
+			}
+			if i == 0 {
+				d.wantState(name, key, test.state)
+			}
+		}
+		must(t, d.perform(key))
+		d.wantOneEffect(name, key)
+		calls := d.callsUnder(key)
+		if len(calls) != len(test.after)+1 || calls[len(calls)-1].Replayed != test.again {
+			t.Errorf("%s: %d requests, the last replayed: %v", name, len(calls), calls[len(calls)-1].Replayed)
+		}
+		if row := d.row(key); row.Attempts != len(calls) {
+			t.Errorf("%s: %d attempts on record, want %d", name, row.Attempts, len(calls))
+		}
+	}
+}
+
+// Stripe keeps a 500 under its key and answers it again, whether the work was done or not.
+// The call is never settled on a guess, and never sent under another key.
+func TestPerform_A500SaysNothing(t *testing.T) {
+	t.Parallel()
+	for _, afterWork := range []bool{false, true} {
+		d := openDesk(t, 0)
+		key := d.intended()
+		d.sim.Inject(stripesim.Fault{Status: 500, AfterWork: afterWork})
+		for i := range 3 {
+			var retry *provider.RetryError
+			if err := d.perform(key); !errors.As(err, &retry) {
+				t.Errorf("attempt %d: got %v, want a retry", i+1, err)
+			}
+			d.wantState(fmt.Sprint("attempt ", i+1), key, provider.CallUnknown)
+		}
+		d.age(key, 24*time.Hour)
+		if err := d.perform(key); !errors.Is(err, provider.ErrKeyTooOld) {
+			t.Errorf("a day later: got %v, want ErrKeyTooOld", err)
+		}
+		if n := d.count(`SELECT count(*) FROM settled`); n != 0 || len(d.sim.Calls()) != 3 {
+			t.Errorf("settled %d times after %d requests, want never and 3", n, len(d.sim.Calls()))
+		}
+	}
+}
+
+// age lets a call's first attempt be so long ago.
+func (d desk) age(key string, by time.Duration) {
+	d.t.Helper()
+	d.exec(`UPDATE provider_calls SET first_sent_at = now() - make_interval(secs => ?) WHERE idempotency_key = ?`, by.Seconds(), key)
+}
+
+// TestPerform_AKeyIsNotUsedForever: Stripe may have forgotten it after a day, and would act
+// again. Nothing is sent; a call that was written down long ago but never sent has no age.
+func TestPerform_AKeyIsNotUsedForever(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t, 0)
+	for name, test := range map[string]struct {
+		age  time.Duration
+		sent bool
+	}{"one minute young": {23*time.Hour - time.Minute, true}, "one second old": {23*time.Hour + time.Second, false}} {
+		for _, state := range []provider.CallState{provider.CallIntended, provider.CallUnknown, provider.CallSending} {
+			key := d.intended()
+			d.exec(`UPDATE provider_calls SET state = ?, sending_until = CASE WHEN ? = 'sending' THEN now() END WHERE idempotency_key = ?`, state, state, key)
+			d.age(key, test.age)
+			err := d.perform(key)
+			if test.sent {
+				must(t, err)
+				d.wantOneEffect(name, key)
+			} else if !errors.Is(err, provider.ErrKeyTooOld) || len(d.callsUnder(key)) != 0 || d.row(key).Attempts != 0 {
+				t.Errorf("%s, %s: got %v after %d requests, want ErrKeyTooOld and none", name, state, err, len(d.callsUnder(key)))
+			}
+		}
+	}
+	key := d.intended()
+	d.exec(`UPDATE provider_calls SET created_at = now() - interval '3 days' WHERE idempotency_key = ?`, key)
+	must(t, d.perform(key))
+	d.wantOneEffect("never sent", key)
+}
+
+func TestPerform_RefusedForGood(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t, 0)
+	badMail := checkout()
+	badMail.Email = "nobody"
+	gone := provider.FulfillRequest{OrderID: badMail.OrderID, PaymentIntentID: "pi_gone"}
+	for name, test := range map[string]struct {
+		call     provider.Call
+		notFound bool
+	}{"400": {badMail.Call(), false}, "404": {gone.Call(), true}} {
+		key := d.intend(test.call)
+		for i := range 2 {
+			err := d.perform(key)
+			if !errors.Is(err, provider.ErrRefused) || (i == 0 && errors.Is(err, provider.ErrNotFound) != test.notFound) {
+				t.Errorf("%s, time %d: got %v, want ErrRefused", name, i+1, err)
+			}
+		}
+		row := d.row(key)
+		if row.State != provider.CallFailed || row.LastError == nil || row.FinishedAt == nil || len(d.callsUnder(key)) != 1 {
+			t.Errorf("%s: row %+v after %d requests, want it failed after one", name, row, len(d.callsUnder(key)))
+		}
+	}
+	if n := d.count(`SELECT count(*) FROM settled`); n != 0 {
+		t.Errorf("%d refused calls were settled", n)
+	}
+}
+
+// TestB27_AKeyThatWasUsedOtherwise: somebody sent other bytes under our key. Whether that
+// did what we want is unknown, so that nobody acts again and a person looks.
+func TestB27_AKeyThatWasUsedOtherwise(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t, 0)
+	request := checkout()
+	changed := request
+	changed.Email = "changed@example.com"
+	key := d.intend(changed.Call())
+	must(t, d.perform(key))
+	d.exec(`DELETE FROM provider_calls`)
+	d.exec(`DELETE FROM settled`)
+
+	d.intend(request.Call())
+	err := d.perform(key)
+	var retry *provider.RetryError
+	if !errors.Is(err, provider.ErrRefused) || errors.As(err, &retry) || !strings.Contains(err.Error(), "idempotency_error") {
+		t.Errorf("got %v, want it refused as an idempotency_error", err)
+	}
+	d.wantState("used otherwise", key, provider.CallUnknown)
+	if n := d.count(`SELECT count(*) FROM settled`); n != 0 {
+		t.Error("it was settled")
+	}
+}
+
+// A settling that fails takes the record of the answer with it; the next attempt gets the
+// same answer from Stripe, and settles.
+func TestPerform_ASettlingThatFailsIsDoneAgain(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t, 0)
+	key := d.intended()
+	errSettle := errors.New("no order, for the moment")
+	err := d.Perform(t.Context(), key, func(ctx context.Context, tx *gorm.DB, c provider.Call, a provider.Answer) error {
+		must(t, settle(ctx, tx, c, a))
+		return errSettle
+	})
+	if !errors.Is(err, errSettle) {
+		t.Errorf("got %v, want the settling's error", err)
+	}
+	row := d.row(key)
+	if row.State != provider.CallUnknown || row.ResultID != nil || d.count(`SELECT count(*) FROM settled`) != 0 {
+		t.Errorf("row %+v, %d settled; want it unknown and none", row, d.count(`SELECT count(*) FROM settled`))
+	}
+	must(t, d.perform(key))
+	d.wantOneEffect("again", key)
+	if calls := d.callsUnder(key); len(calls) != 2 || !calls[1].Replayed {
+		t.Errorf("%d requests, want the second to be answered from the first", len(calls))
+	}
+}
+
+// TestPerform_TellsNoSecret: the other end of the line may be a proxy that answers with
+// whatever it was sent. None of it gets into an error, a log, or the row.
+func TestPerform_TellsNoSecret(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t, 0)
+	quote := func(r *http.Request) string { return "you sent " + r.Header.Get("Authorization") + "\x00\xff" }
+	for name, answer := range map[string]func(w http.ResponseWriter, r *http.Request){
+		"a page":          func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(502); fmt.Fprint(w, "<html>", quote(r)) },
+		"a page with 200": func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "<html>", quote(r)) },
+		"JSON, no error": func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(500)
+			fmt.Fprintf(w, `{"said":%q}`, r.Header.Get("Authorization"))
+		},
+		"a quoted key": func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(401)
+			fmt.Fprintf(w, `{"error":{"type":"invalid_request_error","message":"Invalid API Key: %s"}}`, r.Header.Get("Authorization"))
+		},
+		"a message in 400": func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(400)
+			fmt.Fprintf(w, `{"error":{"type":"invalid_request_error","message":%q}}`, r.Header.Get("Authorization"))
+		},
+		"half an answer": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			fmt.Fprint(w, `{"id":`)
+		},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(answer))
+		t.Cleanup(server.Close)
+		d.Stripe = provider.NewStripe(provider.StripeConfig{Key: secretKey, Base: server.URL})
+		key := d.intended()
+		err := d.perform(key)
+		if err == nil || strings.Contains(err.Error(), secretKey[8:]) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		d.wantState(name, key, d.row(key).State)
+		if row := d.row(key); row.LastError == nil || row.State == provider.CallSending {
+			t.Errorf("%s: the failure is not on record: %+v", name, row)
+		}
+		if _, err := d.Stripe.ReadPayment(t.Context(), "cs_1"); err == nil || strings.Contains(err.Error(), secretKey[8:]) {
+			t.Errorf("%s, reading: got %v", name, err)
+		}
+		server.Close()
+		if err := d.perform(d.intended()); err == nil || strings.Contains(err.Error(), secretKey[8:]) {
+			t.Errorf("nobody listens: got %v", err)
+		}
+	}
+}
+
+// A call acts for the account that the client acts for.
+func TestPerform_NamesTheAccount(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t, 0)
+	for _, want := range []string{"", "acct_1"} {
+		got := make(chan http.Header, 2)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			got <- r.Header
+			fmt.Fprint(w, `{"id":"cs_1","object":"checkout.session"}`)
+		}))
+		t.Cleanup(server.Close)
+		d.Stripe = provider.NewStripe(provider.StripeConfig{Key: secretKey, Base: server.URL + "/", Account: want})
+		key := d.intended()
+		must(t, d.perform(key))
+		_, err := d.Stripe.ReadPayment(t.Context(), "cs_1")
+		must(t, err)
+		call, read := <-got, <-got
+		if call.Get("Stripe-Account") != want || read.Get("Stripe-Account") != want || d.Stripe.Account() != want {
+			t.Errorf("account %q and %q, want %q", call.Get("Stripe-Account"), read.Get("Stripe-Account"), want)
+		}
+		sent := http.Header{"Idempotency-Key": {key}, "Stripe-Version": {"2024-06-20"}, "Content-Type": {"application/x-www-form-urlencoded"}}
+		for name := range sent {
+			if diff := cmp.Diff(sent[name], call[name]); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+		}
+	}
+}
