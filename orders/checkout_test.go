@@ -39,9 +39,10 @@ func TestSettleCheckout_BindsOnce(t *testing.T) {
 	}
 
 	before := s.dump()
+	s.Now = func() time.Time { return openedAt().Add(time.Hour) }
 	s.answer(o.PaymentID, o.CallKey, "cs_1")
 	if diff := cmp.Diff(before, s.dump()); diff != "" || len(s.edges.released) != 1 {
-		t.Errorf("the answer again: released %v (-before +after):\n%s", s.edges.released, diff)
+		t.Errorf("the answer again, later: released %v (-before +after):\n%s", s.edges.released, diff)
 	}
 	if got := s.apply(paid("cs_1", 1999)); got.To != orders.Paid {
 		t.Errorf("after the answer: got %+v, want it paid", got)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"gorm.io/gorm"
@@ -133,6 +134,38 @@ func TestLockAll_LocksWhatItNames(t *testing.T) {
 		}
 		return nil
 	}))
+}
+
+// TestLockAll_TheSmallestIDFirst: it waits for the first order without holding any other, so
+// that two batches cannot wait for each other, whatever order their events came in.
+func TestLockAll_TheSmallestIDFirst(t *testing.T) {
+	t.Parallel()
+	s := openShop(t)
+	first := s.order() // ids of version 7 grow
+	var named []orders.Resource
+	for range 15 {
+		named = append(named, orders.Resource{Provider: "stripe", ID: s.order().Session})
+	}
+	named = append(named, orders.Resource{Provider: "stripe", ID: first.Session})
+
+	done := make(chan error, 1)
+	must(t, s.tx(func(tx *gorm.DB) error {
+		must(t, tx.Exec(`SELECT FROM orders WHERE id = ? FOR UPDATE`, first.ID).Error)
+		go func() {
+			done <- s.tx(func(tx *gorm.DB) error { return s.LockAll(context.Background(), tx, named) })
+		}()
+		const waiting = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+		for deadline := time.Now().Add(4 * time.Second); s.count(waiting) == 0; {
+			if time.Now().After(deadline) {
+				t.Fatal("nobody waits for the first order")
+			}
+		}
+		if n := s.count(`SELECT count(*) FROM (SELECT FROM orders FOR UPDATE SKIP LOCKED) free`); n != 15 {
+			t.Errorf("%d of the 15 other orders are free while the first is waited for", n)
+		}
+		return nil
+	}))
+	must(t, <-done)
 }
 
 // TestB42_ADuplicatePoisonsNothing: a repeated id is a conflict that does nothing. Inserted

@@ -104,6 +104,32 @@ func TestPerform_AnOversleptLeaseIsTakenOver(t *testing.T) {
 	d.wantOneEffect("both", key)
 }
 
+// Two performers may both get Stripe's answer: the first has it, is slow to record it, and is
+// taken over. The second settles, and the first finds nothing left to do.
+func TestPerform_TwoAnswersSettleOnce(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t, 0)
+	key := d.intended()
+	answered, goOn := make(chan struct{}), make(chan struct{})
+	slow := d
+	calls := *d.Calls
+	calls.Crash = func(at string) {
+		if at == "CW10" {
+			close(answered)
+			<-goOn
+		}
+	}
+	slow.Calls = &calls
+	first := slow.start(key)
+	<-answered
+	d.lapse(key)
+	must(t, d.perform(key))
+	d.wantOneEffect("the second", key)
+	close(goOn)
+	must(t, <-first)
+	d.wantOneEffect("both", key)
+}
+
 // A performer that fails after it was taken over says nothing about the row, which is about
 // the other one's attempt by then: a third is still told that the call is in flight.
 func TestPerform_AFailureAfterATakeoverIsNotRecorded(t *testing.T) {
