@@ -5,7 +5,7 @@
 // [Parse] and [Amount.String] are the plain form, the same in every locale, and read each
 // other back. [Amount.Format] is for people's eyes and is never parsed.
 //
-// The package knows how many digits ISO 4217 gives a currency. It does not know what a
-// payment provider makes of one (Stripe counts isk and ugx its own way): that belongs to
-// whoever talks to the provider. It converts nothing and splits nothing.
+// The package knows how many digits ISO 4217 gives a currency, and where Stripe counts one
+// differently: [ToStripe] and [FromStripe] are the only two places at which an integer changes
+// its meaning. It converts no currency into another and splits nothing.
 package money

@@ -21,6 +21,10 @@ var (
 	// ErrMixedCurrencies is returned when amounts of two currencies meet.
 	ErrMixedCurrencies = errors.New("different currencies")
 
+	// ErrNotAtStripe is returned for a currency, or an amount of one, that Stripe does not
+	// take, or counts in a way that it does not state.
+	ErrNotAtStripe = errors.New("not payable at Stripe")
+
 	// ErrNegativeQuantity is returned by [Amount.Mul]: nobody orders minus one.
 	ErrNegativeQuantity = errors.New("negative quantity")
 )
