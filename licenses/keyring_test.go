@@ -200,7 +200,7 @@ func TestSeedsAreNotPrinted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		spaced := strings.Trim(fmt.Sprint(seed), "[]")
+		spaced := strings.Trim(fmt.Sprint(string(seed)), "[]")
 		for _, secret := range []string{
 			string(seed), encoded, base64.URLEncoding.EncodeToString(seed),
 			fmt.Sprintf("%x", seed), fmt.Sprintf("%X", seed), spaced, strings.ReplaceAll(spaced, " ", ","),

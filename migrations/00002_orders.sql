@@ -106,6 +106,9 @@ CREATE TABLE payment_resources (
 
 CREATE INDEX payment_resources_payment ON payment_resources (payment_id);
 
+-- What was learned lately, for the sweep that brings back deliveries which were waiting.
+CREATE INDEX payment_resources_learned ON payment_resources (learned_at);
+
 CREATE TABLE order_transitions (
     id             bigint      GENERATED ALWAYS AS IDENTITY,
     order_id       uuid        NOT NULL REFERENCES orders (id),

@@ -9,11 +9,14 @@ import (
 	"io/fs"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // registers the "pgx" driver of database/sql
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 	"github.com/riverqueue/river/riverdriver/riverdatabasesql"
 	"github.com/riverqueue/river/rivermigrate"
+
+	"paidonce/internal/database"
 )
 
 //go:embed *.sql
@@ -42,6 +45,9 @@ var (
 
 	// ErrBehind is returned by [Check] when migrations are pending.
 	ErrBehind = errors.New("the database is behind this binary")
+
+	// ErrEmpty is returned by [Check], beside ErrBehind, when none was ever applied.
+	ErrEmpty = errors.New("the database has no schema yet")
 )
 
 // Migration is one step of the schema, as Status lists it.
@@ -102,10 +108,15 @@ func Status(ctx context.Context, dsn string) ([]Migration, error) {
 func Check(ctx context.Context, db *sql.DB) error {
 	const newest = `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`
 	var have int64
-	if err := db.QueryRowContext(ctx, newest).Scan(&have); err != nil {
+	err := db.QueryRowContext(ctx, newest).Scan(&have)
+	var refused *pgconn.PgError
+	untouched := errors.As(err, &refused) && refused.Code == "42P01" // no such table: version 0
+	if err != nil && !untouched {
 		return fmt.Errorf("reading the migration version: %w", err)
 	}
 	switch {
+	case have == 0:
+		return fmt.Errorf("%w: %w; run: paidonce migrate up", ErrBehind, ErrEmpty)
 	case have < Newest():
 		return fmt.Errorf("%w: at version %d of %d; run: paidonce migrate up", ErrBehind, have, Newest())
 	case have > Newest():
@@ -132,10 +143,11 @@ func Newest() int64 {
 // withProvider opens a pool of its own, hands a locked goose provider to do, and closes
 // the pool again.
 func withProvider(ctx context.Context, dsn string, do func(*goose.Provider) error) error {
-	db, err := sql.Open("pgx", dsn)
+	config, err := database.ParseDSN(dsn)
 	if err != nil {
-		return fmt.Errorf("migrations: %w", err)
+		return err
 	}
+	db := stdlib.OpenDB(*config.ConnConfig)
 	defer func() { _ = db.Close() }()
 
 	// One connection holds the advisory lock, one migrates, and the queue's migrator

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/uuid"
 	"gorm.io/gorm"
+
+	"paidonce/internal/database"
 )
 
 // Delivery is a stored event, as a drainer gets it.
@@ -128,11 +130,11 @@ func (i *Inbox) Finish(ctx context.Context, tx *gorm.DB, v Verdict) error {
 UPDATE webhook_deliveries
 SET outcome = @outcome, detail = NULLIF(@detail, ''), last_error = NULL, claim = NULL, claim_until = NULL,
     processed_at = CASE WHEN @parked THEN NULL ELSE now() END,
-    attempts = CASE WHEN @parked THEN attempts - 1 ELSE attempts END,
+    attempts = CASE WHEN @parked THEN GREATEST(attempts - 1, 0) ELSE attempts END,
     next_attempt_at = CASE WHEN @parked THEN now() + make_interval(secs => @retry_in) ELSE next_attempt_at END
 WHERE provider = @provider AND event_id = @event_id`
 	err := tx.WithContext(ctx).Exec(finish, map[string]any{
-		"outcome": v.Outcome, "detail": clean(v.Detail), "parked": v.Outcome == OutcomeParked, "retry_in": v.RetryIn.Seconds(),
+		"outcome": v.Outcome, "detail": database.Text(v.Detail), "parked": v.Outcome == OutcomeParked, "retry_in": v.RetryIn.Seconds(),
 		"provider": v.Key.Provider, "event_id": v.Key.EventID,
 	}).Error
 	if err != nil {
@@ -177,7 +179,7 @@ WHERE provider = @provider AND event_id = @event_id AND claim = @token AND proce
 RETURNING processed_at IS NOT NULL`
 	var ended []bool
 	err = i.DB.WithContext(ctx).Raw(fail, map[string]any{
-		"cause": clean(cause.Error()), "retry_in": retryIn.Seconds(), "max_attempts": maxAttempts,
+		"cause": database.Text(cause.Error()), "retry_in": retryIn.Seconds(), "max_attempts": maxAttempts,
 		"provider": key.Provider, "event_id": key.EventID, "token": token,
 	}).Scan(&ended).Error
 	if err != nil {
@@ -191,7 +193,7 @@ RETURNING processed_at IS NOT NULL`
 func (i *Inbox) GiveBack(ctx context.Context, token Claim, keys []Key, retryIn time.Duration) error {
 	const giveBack = `
 UPDATE webhook_deliveries
-SET claim = NULL, claim_until = NULL, attempts = attempts - 1,
+SET claim = NULL, claim_until = NULL, attempts = GREATEST(attempts - 1, 0),
     next_attempt_at = GREATEST(next_attempt_at, now() + make_interval(secs => @retry_in))
 WHERE (provider, event_id) IN @keys AND claim = @token AND processed_at IS NULL`
 	err := i.DB.WithContext(ctx).Exec(giveBack, map[string]any{
@@ -203,20 +205,22 @@ WHERE (provider, event_id) IN @keys AND claim = @token AND processed_at IS NULL`
 	return nil
 }
 
-// NextDue tells how long it is until the next open delivery is due; ok is false if none is
-// open. A drainer sleeps that long, unless it is woken.
+// NextDue tells how long it is until the next delivery that nobody has claimed is due; ok is
+// false if there is none. A drainer sleeps that long, unless it is woken. A lapsed claim is
+// left to the drainer's poll: looking for it here would read every open row.
 func (i *Inbox) NextDue(ctx context.Context) (wait time.Duration, ok bool, err error) {
 	const next = `
-SELECT CAST(extract(epoch FROM min(GREATEST(next_attempt_at, claim_until)) - now()) * 1e9 AS bigint)
-FROM webhook_deliveries WHERE processed_at IS NULL`
-	var nanos *int64
-	if err := i.DB.WithContext(ctx).Raw(next).Row().Scan(&nanos); err != nil {
+SELECT CAST(extract(epoch FROM next_attempt_at - now()) * 1e9 AS bigint)
+FROM webhook_deliveries WHERE processed_at IS NULL AND claim IS NULL
+ORDER BY next_attempt_at LIMIT 1`
+	var nanos []int64
+	if err := i.DB.WithContext(ctx).Raw(next).Scan(&nanos).Error; err != nil {
 		return 0, false, fmt.Errorf("looking for the next due delivery: %w", err)
 	}
-	if nanos == nil {
+	if len(nanos) == 0 {
 		return 0, false, nil
 	}
-	return max(0, time.Duration(*nanos)), true, nil
+	return max(0, time.Duration(nanos[0])), true, nil
 }
 
 // NewClaim returns a fresh token.

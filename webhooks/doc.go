@@ -6,7 +6,7 @@
 //   - nothing is acknowledged that is not committed, and what is committed is the work
 //     itself: there is no second write between storing and enqueueing (I1);
 //   - the key of a delivery is the event id inside the verified body; a repeat is answered
-//     "duplicate", waits for nobody, and never hides a row that is still open (I2);
+//     "duplicate", waits for no work on it, and never hides a row that is still open (I2);
 //   - the bytes that were signed are the bytes that are kept.
 //
 // It will not decide what an event means for an order: it reads a body into a normalized

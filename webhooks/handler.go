@@ -130,8 +130,8 @@ func (h *Handler) read(c *gin.Context) ([]byte, *problem.Problem) {
 	return nil, &problem.Problem{Status: http.StatusBadRequest, Code: "BODY_UNREADABLE", Detail: "The body ended early."}
 }
 
-// record bounds the time that storing may take. The request's own context is the parent:
-// if the sender hangs up before the commit, nothing is stored and it will send again.
+// record bounds the time that storing may take. The request's own context is the parent: a
+// sender that hangs up gets no answer and will send again, whether or not it was stored.
 func (h *Handler) record(c *gin.Context, envelope Envelope, body []byte) (Recorded, error) {
 	ctx, cancel := context.WithTimeout(c.Request.Context(), recordTimeout)
 	defer cancel()

@@ -144,18 +144,23 @@ WITH waiting AS (
 	return i.reopen(ctx, tx, release, map[string]any{"provider": provider, "ids": ids})
 }
 
-// Sweep releases every waiting delivery that names a resource we know by now. It closes
-// the race of a delivery that was being parked while another transaction learned its id.
-// A delivery that died of its attempts is not waiting, and is left alone.
+// Sweep releases every waiting delivery that names a resource learned within the last hour.
+// It closes the race of a delivery that was being parked while another transaction learned
+// its id; that race is seconds wide, and an hour outlasts a worker that is away for a deploy.
+// It starts from what was learned, never from what waits: foreign rows only ever grow. A
+// delivery that died of its attempts is not waiting, and is left alone.
 func (i *Inbox) Sweep(ctx context.Context, tx *gorm.DB) error {
 	const sweep = `
-WITH waiting AS (
+WITH learned AS (
+    SELECT r.provider, r.event_id
+    FROM payment_resources p JOIN delivery_resources r ON r.provider = p.provider AND r.resource_id = p.resource_id
+    WHERE p.learned_at > now() - interval '1 hour'
+), waiting AS (
     SELECT d.provider, d.event_id
     FROM webhook_deliveries d
-    WHERE (d.outcome IN ('parked', 'foreign') OR (d.outcome = 'dead' AND d.detail = @unmatched))
+    WHERE (d.provider, d.event_id) IN (SELECT provider, event_id FROM learned)
+      AND (d.outcome IN ('parked', 'foreign') OR (d.outcome = 'dead' AND d.detail = @unmatched))
       AND (d.processed_at IS NOT NULL OR d.next_attempt_at > now())
-      AND EXISTS (SELECT 1 FROM delivery_resources r JOIN payment_resources p USING (provider, resource_id)
-                  WHERE r.provider = d.provider AND r.event_id = d.event_id)
     FOR UPDATE SKIP LOCKED
 )` + reopenWaiting
 	return i.reopen(ctx, tx, sweep, map[string]any{})

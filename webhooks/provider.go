@@ -2,7 +2,6 @@ package webhooks
 
 import (
 	"net/http"
-	"strings"
 	"time"
 )
 
@@ -69,6 +68,9 @@ type Event struct {
 	IntendedMinor int64
 	Currency      string
 
+	// Breakdown is what the received total is made of; nil if the event does not say.
+	Breakdown *Breakdown
+
 	// Hint is set when the event says that something happened but lacks what is needed
 	// to believe it: the payment's present state has to be read from the provider.
 	Hint bool
@@ -83,11 +85,12 @@ type Event struct {
 	OrderHint string
 }
 
-// clean makes text from a signed body storable: Postgres text holds neither NUL nor
-// invalid UTF-8, and JSON strings may hold both. It is the one place where derived text
-// is cleaned; the body itself is kept as bytes.
-func clean(s string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+// Breakdown is what a total is made of, in minor units of its currency.
+type Breakdown struct {
+	SubtotalMinor int64
+	DiscountMinor int64
+	TaxMinor      int64
+	ShippingMinor int64
 }
 
 // usableID reports whether s can be a key of the ledger: printable ASCII of a sane

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"paidonce/internal/database"
 )
 
 // DefaultTolerance is how far a signed timestamp may be from our clock, on either side.
@@ -57,7 +59,7 @@ func (s *Stripe) Verify(header http.Header, body []byte, now time.Time) (Envelop
 	if tolerance == 0 {
 		tolerance = DefaultTolerance
 	}
-	skew := now.Sub(time.Unix(signed.at, 0)).Truncate(time.Second)
+	skew := now.Truncate(time.Second).Sub(time.Unix(signed.at, 0)) // whole seconds, as the stamp is
 	if skew.Abs() > tolerance {
 		return Envelope{}, &SkewError{Skew: skew, Tolerance: tolerance}
 	}
@@ -173,7 +175,7 @@ func text(v gjson.Result) string {
 	if v.Type != gjson.String {
 		return ""
 	}
-	return clean(v.Str)
+	return database.Text(v.Str)
 }
 
 // unixSeconds reads a timestamp of whole seconds; what cannot be a date is zero. The range

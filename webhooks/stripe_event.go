@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"paidonce/internal/database"
 	"paidonce/internal/provider"
 )
 
@@ -20,6 +21,8 @@ import (
 //	checkout.session.async_payment_succeeded   amount_total received
 //	checkout.session.async_payment_failed      failed
 //	checkout.session.expired                   expired
+//	checkout.session.read                      our own, of a session read: complete and paid as completed;
+//	                                           open nothing; anything else a hint
 //	payment_intent.succeeded                   amount_received received, amount intended
 //	payment_intent.processing                  processing
 //	payment_intent.payment_failed              nothing: the buyer may try another card
@@ -31,7 +34,7 @@ import (
 func (s *Stripe) Parse(body []byte) (Event, error) {
 	root := gjson.ParseBytes(body)
 	if kind := root.Get("object").Str; kind != "" && kind != "event" {
-		return Event{}, fmt.Errorf("%w: object %q", ErrUnsupported, clean(kind))
+		return Event{}, fmt.Errorf("%w: object %q", ErrUnsupported, database.Text(kind))
 	}
 	object := root.Get("data.object")
 	if !object.IsObject() {
@@ -61,7 +64,7 @@ func readSession(event *Event, kind string, session gjson.Result) {
 	case "checkout.session.completed", "checkout.session.async_payment_succeeded":
 		switch session.Get("payment_status").Str {
 		case "paid", "no_payment_required":
-			succeed(event, session, "amount_total", "amount_total")
+			event.paid(session)
 		case "unpaid":
 			event.Status = StatusProcessing
 		default:
@@ -71,8 +74,27 @@ func readSession(event *Event, kind string, session gjson.Result) {
 		event.Status = StatusFailed
 	case "checkout.session.expired":
 		event.Status = StatusExpired
+	case sessionRead:
+		readAsItStands(event, session)
 	default:
 		event.Handled = false
+	}
+}
+
+// sessionRead is the type of a delivery that Stripe did not send: a session that was read
+// for the buyer's return page.
+const sessionRead = "checkout.session.read"
+
+// readAsItStands reads a session that nothing happened to but being read. Only success is
+// for ever; whatever else it was at that moment may be over by the time this is applied.
+func readAsItStands(event *Event, session gjson.Result) {
+	status, payment := session.Get("status").Str, session.Get("payment_status").Str
+	switch {
+	case status == "complete" && (payment == "paid" || payment == "no_payment_required"):
+		event.paid(session)
+	case status == "open":
+	default:
+		event.Hint = true
 	}
 }
 
@@ -83,7 +105,7 @@ func readIntent(event *Event, kind string, intent gjson.Result) {
 
 	switch kind {
 	case "payment_intent.succeeded":
-		succeed(event, intent, "amount_received", "amount")
+		event.succeed(intent.Get("amount_received"), intent.Get("amount"), intent.Get("currency"))
 	case "payment_intent.processing":
 		event.Status = StatusProcessing
 	case "payment_intent.canceled":
@@ -98,38 +120,8 @@ func readIntent(event *Event, kind string, intent gjson.Result) {
 func readCharge(event *Event, charge gjson.Result) {
 	event.Resources = ids(charge, "id", "payment_intent", "invoice")
 	if charge.Get("captured").Type == gjson.True {
-		succeed(event, charge, "amount_captured", "amount")
+		event.succeed(charge.Get("amount_captured"), charge.Get("amount"), charge.Get("currency"))
 	}
-}
-
-// succeed records a success with the money it states. An event that does not state it in
-// whole minor units is a hint to read the payment, and never a payment of zero.
-func succeed(event *Event, object gjson.Result, received, intended string) {
-	got, ok := minorUnits(object.Get(received))
-	asked, ok2 := minorUnits(object.Get(intended))
-	currency := strings.ToLower(text(object.Get("currency")))
-	if !ok || !ok2 || currency == "" {
-		event.Hint = true
-		return
-	}
-	event.Status = StatusSucceeded
-	event.ReceivedMinor, event.IntendedMinor, event.Currency = got, asked, currency
-}
-
-// minorUnits reads an amount from its digits: no float on the way, so that nothing above
-// 2^53 loses digits and 19.99 is not an amount.
-func minorUnits(v gjson.Result) (int64, bool) {
-	if v.Type != gjson.Number || v.Raw == "" || len(v.Raw) > 18 {
-		return 0, false
-	}
-	var n int64
-	for _, c := range []byte(v.Raw) {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = n*10 + int64(c-'0')
-	}
-	return n, true
 }
 
 // ids collects the object's own id and those of the objects it refers to, each either a

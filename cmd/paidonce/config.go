@@ -105,11 +105,17 @@ func loadConfig(getenv func(string) string, n needs) (config, error) {
 			fault(number.name, "must be more than zero")
 		}
 	}
+	if c.WebhookMaxBody > maxWebhookBody {
+		fault("WEBHOOK_MAX_BODY_BYTES", "must be at most %d: reading JSON that is nested that deep needs the stack of the whole process", maxWebhookBody)
+	}
 	if len(faults) > 0 {
 		return config{}, fmt.Errorf("the configuration has %d fault(s):\n%w", len(faults), errors.Join(faults...))
 	}
 	return c, nil
 }
+
+// maxWebhookBody bounds WEBHOOK_MAX_BODY_BYTES: 4 MiB is ten times the largest event seen.
+const maxWebhookBody = 4 << 20
 
 // environment is what env parses: the variables we know, without blanks around them.
 func environment(getenv func(string) string) map[string]string {
@@ -158,15 +164,25 @@ func readable(kind reflect.Type) string {
 
 func (c *config) checkURLs(fault func(name, format string, args ...any)) {
 	if c.PublicURL == "" {
-		c.PublicURL = "http://" + c.Addr
+		c.PublicURL = "http://" + reachable(c.Addr)
 	}
 	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
 	for _, set := range [][2]string{{"PUBLIC_URL", c.PublicURL}, {"STRIPE_API_BASE", c.StripeAPIBase}} {
 		name, value := set[0], set[1]
-		if u, err := url.Parse(value); value != "" && (err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https")) {
+		if u, err := url.Parse(value); value != "" && (err != nil || u.Hostname() == "" || (u.Scheme != "http" && u.Scheme != "https")) {
 			fault(name, "must be a URL, like https://shop.example.com")
 		}
 	}
+}
+
+// reachable is an address to listen on, as a browser on this machine would write it: ":8080"
+// listens everywhere and leads nowhere.
+func reachable(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
+		return net.JoinHostPort("localhost", port)
+	}
+	return addr
 }
 
 func (c *config) checkStripe(fault func(name, format string, args ...any)) {

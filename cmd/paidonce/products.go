@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"text/tabwriter"
@@ -40,14 +42,14 @@ Either the whole file is imported or, with every fault named, none of it.`,
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
 
-			if _, err := migrations.Up(cmd.Context(), cfg.DatabaseURL); err != nil {
-				return err
-			}
 			db, err := database.Open(cmd.Context(), cfg.DatabaseURL, database.Options{MaxConns: 1})
 			if err != nil {
 				return err
 			}
 			defer db.Close()
+			if err := schemaFor(cmd.Context(), db, cfg.DatabaseURL); err != nil {
+				return err
+			}
 			if err := orders.New(db.Gorm).ImportProducts(cmd.Context(), products); err != nil {
 				return err
 			}
@@ -61,4 +63,14 @@ Either the whole file is imported or, with every fault named, none of it.`,
 		},
 	})
 	return cmd
+}
+
+// schemaFor gives an empty database its schema. One that is in use is not migrated on the
+// side: that is a deploy's business.
+func schemaFor(ctx context.Context, db *database.DB, dsn string) error {
+	err := migrations.Check(ctx, db.SQL)
+	if errors.Is(err, migrations.ErrEmpty) {
+		_, err = migrations.Up(ctx, dsn)
+	}
+	return err
 }

@@ -2,7 +2,10 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,16 +15,23 @@ import (
 func newSim(*surroundings) *cobra.Command {
 	var addr, webhookURL string
 	var secrets []string
+	var config stripesim.Config
 	cmd := &cobra.Command{
 		Use:   "sim",
 		Short: "Run a simulated Stripe, to sell without an account",
-		Long: `sim answers Stripe's API for checkout sessions, payment intents, charges and events, lets a
-person pay on a page, and delivers signed webhooks. It keeps everything in memory. Point
-paidonce at it with STRIPE_API_BASE=http://HOST:PORT and any STRIPE_SECRET_KEY=sk_test_….`,
-		Example: `  paidonce sim --addr 127.0.0.1:12111 --webhook-url http://127.0.0.1:8080/webhooks/stripe --webhook-secret whsec_demo`,
-		Args:    cobra.NoArgs,
+		Long: `sim answers Stripe's API for checkout sessions, payment intents, charges, refunds, disputes,
+events and what belongs to them, lets a person pay, decline, refund and dispute on a page, and
+delivers signed webhooks. It keeps everything in memory, or in the file of --state. Point
+paidonce at it with STRIPE_API_BASE=http://HOST:PORT and any STRIPE_SECRET_KEY=sk_test_….
+The Stripe CLI drives it with --api-base: stripe trigger, stripe fixtures.
+
+Its clock and its faults are set from outside:
+  curl http://HOST:PORT/_sim/clock  -d '{"advance": "25h"}'
+  curl http://HOST:PORT/_sim/faults -d '{"method": "POST", "path": "/v1/refunds", "status": 500, "after_work": true}'`,
+		Example: `  paidonce sim --addr 127.0.0.1:12111 --webhook-url http://127.0.0.1:8080/webhooks/stripe --webhook-secret whsec_demo
+  stripe trigger checkout.session.completed --api-base http://127.0.0.1:12111 --api-key sk_test_simulated`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var config stripesim.Config
 			switch {
 			case webhookURL != "" && len(secrets) == 0:
 				return errors.New("--webhook-secret is required with --webhook-url: deliveries are signed")
@@ -33,11 +43,20 @@ paidonce at it with STRIPE_API_BASE=http://HOST:PORT and any STRIPE_SECRET_KEY=s
 				}
 				config.Webhooks = []stripesim.Endpoint{{URL: webhookURL, Secrets: secrets}}
 			}
+			if !slices.Contains(stripesim.EventAPIVersions(), config.EventAPIVersion) {
+				return fmt.Errorf("--event-version must be one of %s", strings.Join(stripesim.EventAPIVersions(), ", "))
+			}
 			return stripesim.Serve(cmd.Context(), addr, config, cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:12111", "HOST:PORT to listen on")
-	cmd.Flags().StringVar(&webhookURL, "webhook-url", "", "where events are delivered; none if empty")
-	cmd.Flags().StringArrayVar(&secrets, "webhook-secret", nil, "secret that deliveries are signed with; repeat it for a rotation: each signs")
+	f := cmd.Flags()
+	f.StringVar(&addr, "addr", "127.0.0.1:12111", "HOST:PORT to listen on")
+	f.StringVar(&webhookURL, "webhook-url", "", "where events are delivered; none if empty")
+	f.StringArrayVar(&secrets, "webhook-secret", nil, "secret that deliveries are signed with; repeat it for a rotation: each signs")
+	f.StringVar(&config.State, "state", "", "file that keeps everything from one run to the next")
+	f.StringVar(&config.EventAPIVersion, "event-version", stripesim.APIVersion, "API version in which events are rendered")
+	f.IntVar(&config.RateLimit, "rate-limit", 0, "API requests per second before 429; 0 is no limit")
+	f.StringVar(&config.RetryAfter, "retry-after", "", "Retry-After header of those 429, in seconds; none if empty")
+	f.DurationVar(&config.Lag, "lag", 0, "how long a delayed debit, a failing refund or a dispute of a test card takes")
 	return cmd
 }

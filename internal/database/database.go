@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,12 +53,22 @@ func sessionSettings() map[string]string {
 	}
 }
 
+// ParseDSN reads a URL or a key=value list. Its error does not repeat the value: pgx' own may
+// quote the password.
+func ParseDSN(dsn string) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, errors.New("DATABASE_URL: not a Postgres URL")
+	}
+	return config, nil
+}
+
 // Open connects to the database at dsn, a URL or a key=value list. It does not wait for the
 // server: the first use tells.
 func Open(ctx context.Context, dsn string, o Options) (*DB, error) {
-	config, err := pgxpool.ParseConfig(dsn)
+	config, err := ParseDSN(dsn)
 	if err != nil {
-		return nil, errors.New("DATABASE_URL: not a Postgres URL") // pgx' own error may quote the password
+		return nil, err
 	}
 	if o.MaxConns > 0 {
 		config.MaxConns = o.MaxConns
@@ -88,6 +99,12 @@ func Open(ctx context.Context, dsn string, o Options) (*DB, error) {
 	return &DB{Pool: pool, SQL: db, Gorm: orm}, nil
 }
 
+// Text makes what came from outside storable: Postgres text holds neither NUL nor invalid
+// UTF-8, and a signed body or a mail server's answer may hold both.
+func Text(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
 // Now is the clock of every process: UTC, cut to the microsecond that Postgres keeps, so
 // that a time is the same before and after it was stored.
 func Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) } //nolint:forbidigo // the one clock
@@ -112,21 +129,29 @@ func Tx(tx *gorm.DB) (*sql.Tx, error) {
 	return nil, fmt.Errorf("bug: %T is not inside a transaction", tx.Statement.ConnPool)
 }
 
-// NoFault reports whether err says nothing about the work that met it: a deadlock (40P01),
-// a serialization failure (40001), a lock that was not to be had (55P03), a server that is
-// shutting down or starting (57P01–57P03), or a connection that was lost. The same work may
-// be tried again at once.
+// NoFault reports whether err says nothing about the work that met it, so that the same work
+// may be tried again: [Away], [Contended], or a connection that was lost on the way.
 func NoFault(err error) bool {
+	var network *net.OpError // reset, broken pipe, or a host that keepalives found gone
+	return Away(err) || Contended(err) || errors.As(err, &network) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// Contended reports whether somebody else was in the way: a deadlock (40P01), a serialization
+// failure (40001), a lock that was not to be had (55P03).
+func Contended(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && slices.Contains([]string{"40P01", "40001", "55P03"}, pg.Code)
+}
+
+// Away reports whether the server is not there, or going (57P01 to 57P03, class 08), or was
+// never reached. A connection that breaks without a word in the middle of a statement is not
+// among it: the statement may be what broke it.
+func Away(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
-		switch pg.Code {
-		case "40P01", "40001", "55P03", "57P01", "57P02", "57P03":
-			return true
-		}
-		return strings.HasPrefix(pg.Code, "08") // connection exceptions
+		return slices.Contains([]string{"57P01", "57P02", "57P03"}, pg.Code) || strings.HasPrefix(pg.Code, "08")
 	}
 	var connect *pgconn.ConnectError
-	var network *net.OpError // reset, broken pipe, or a host that keepalives found gone
-	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, sql.ErrConnDone) ||
-		errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || pgconn.SafeToRetry(err)
+	return errors.As(err, &connect) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, driver.ErrBadConn) || pgconn.SafeToRetry(err)
 }

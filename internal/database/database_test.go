@@ -85,6 +85,7 @@ func TestOpen_AnIdleTransactionFreesItsLocks(t *testing.T) {
 	frozen, other := open(t, withSetting(dsn, "idle_in_transaction_session_timeout=50ms"), 1), open(t, dsn, 1)
 	must(t, other.Gorm.Exec(`CREATE TABLE things (id int)`).Error)
 	tx := frozen.Gorm.Begin()
+	defer tx.Rollback()
 	must(t, tx.Exec(`LOCK TABLE things`).Error)
 	must(t, other.Gorm.Exec(`INSERT INTO things VALUES (1)`).Error) // waits until the server ends the other
 	if err := tx.Commit().Error; err == nil {
@@ -170,6 +171,7 @@ func TestTx_IsTheSameTransaction(t *testing.T) {
 	must(t, db.Gorm.Exec(`CREATE TABLE things (id int)`).Error)
 	for name, session := range map[string]*gorm.DB{"Plain": db.Gorm, "Prepared": db.Gorm.Session(&gorm.Session{PrepareStmt: true})} {
 		tx := session.Begin()
+		defer tx.Rollback()
 		inner, err := database.Tx(tx)
 		must(t, err)
 		_, err = inner.ExecContext(t.Context(), `INSERT INTO things VALUES (1)`)

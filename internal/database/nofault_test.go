@@ -129,6 +129,13 @@ func TestNoFault_RealErrors(t *testing.T) {
 			t.Helper()
 			return open(t, "postgres://u@127.0.0.1:1/x", 1).Gorm.Exec(`SELECT 1`).Error
 		}, true},
+		"Server that says nothing": {func(t *testing.T) error {
+			t.Helper()
+			mute, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+			must(t, err)
+			defer func() { _ = mute.Close() }()
+			return open(t, "postgres://u@"+mute.Addr().String()+"/x?sslmode=disable&connect_timeout=1", 1).Gorm.Exec(`SELECT 1`).Error
+		}, true},
 	} {
 		err := c.provoke(t)
 		if err == nil {

@@ -2,7 +2,6 @@ package stripesim
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -14,7 +13,16 @@ type PayOptions struct {
 	Name     string // default Test Buyer
 	Delayed  bool   // by bank debit: complete with payment_status unpaid, intent processing, until SettleDelayed
 	Hold     bool   // create the events and deliver none of them
+
+	Method        string // a test card by name or number, as "createDispute" or "4000000000000259"; default visa
+	PromotionCode string // typed in by the buyer, where the session allows it
 }
+
+// How changes what an action does with its events.
+type How int
+
+// Held creates the events and delivers none of them: the test posts them itself, or calls Deliver.
+const Held How = 1
 
 // Payment is what Pay created. A session whose total is zero is completed without intent and charge.
 type Payment struct {
@@ -29,129 +37,54 @@ type act struct {
 	events []Event
 }
 
-func (a *act) emit(typ string, object any) {
-	a.events = append(a.events, a.Sim.emit(a.cause, typ, object))
+func (s *Sim) act(c cause, how []How) *act {
+	a := &act{Sim: s, cause: c}
+	for _, h := range how {
+		a.hold = a.hold || h == Held
+	}
+	return a
 }
+
+func (a *act) emit(typ string, object any) { a.emitSince("", typ, object) }
 
 // Pay completes an open session. Events: payment_intent.created (a Checkout Session gets its intent when the buyer first
 // tries to pay, https://docs.stripe.com/upgrades#2022-08-01), charge.succeeded, payment_intent.succeeded and
 // checkout.session.completed; with Delayed payment_intent.processing and charge.pending in the places of the successes.
 func (s *Sim) Pay(sessionID string, o PayOptions) (Payment, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	v, err := s.openSession(sessionID)
+	defer s.finish()
+	v, err := s.payableSession(sessionID)
 	if err != nil {
 		return Payment{}, err
 	}
-	if s.cfg.Now().Unix() >= v.ExpiresAt {
-		return Payment{}, fmt.Errorf("pay %s: %w: past its expires_at", sessionID, ErrNotOpen)
-	}
-	if err := setPrice(v, o); err != nil {
+	test, err := methodOf(o)
+	if err != nil {
 		return Payment{}, err
 	}
-	a := &act{Sim: s, cause: s.byBuyer()}
+	if test.decline != nil {
+		return Payment{}, fmt.Errorf("pay %s by %s: %w: that card is declined, see Decline", sessionID, test.name, ErrBadPayment)
+	}
+	a := s.act(s.byBuyer(), nil)
 	a.hold = o.Hold
 	buyer := s.buyerOf(v, o)
+	if err := a.agree(v, o); err != nil {
+		return Payment{}, err
+	}
 	p := Payment{SessionID: v.ID}
-	if v.AmountTotal == 0 {
-		v.PaymentStatus = "no_payment_required"
-	} else {
+	if v.AmountTotal > 0 {
+		pm := s.newMethod(a.at, test, buyer)
 		pi := a.intentOf(v)
-		ch := s.newCharge(a.now, pi, buyer, o.Delayed)
+		ch, _ := a.collect(pi, pm)
 		p.PaymentIntentID, p.ChargeID = pi.ID, ch.ID
-		if o.Delayed {
-			a.process(v, pi, ch)
-		} else {
-			a.succeed(pi, ch)
-			v.PaymentStatus = "paid"
-		}
 	}
-	v.CustomerDetails = &customerDetails{
-		Address: &buyer.Address, Email: buyer.Email, Name: buyer.Name, TaxExempt: "none", TaxIDs: []none{},
-	}
-	v.Status, v.URL = "complete", ""
-	a.emit("checkout.session.completed", v)
+	a.complete(v, buyer)
+	a.fallDueOf(p.PaymentIntentID, p.ChargeID)
 	p.Events = a.events
 	return p, nil
 }
 
-// SettleDelayed lets the bank answer a payment made with Delayed. ok: charge.succeeded, payment_intent.succeeded,
-// checkout.session.async_payment_succeeded. Not ok: charge.failed, payment_intent.payment_failed,
-// checkout.session.async_payment_failed.
-func (s *Sim) SettleDelayed(sessionID string, ok bool) ([]Event, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v, known := s.sessions[sessionID]
-	if !known {
-		return nil, fmt.Errorf("settle %s: %w", sessionID, ErrNoSession)
-	}
-	pi := s.intents[v.PaymentIntent.id]
-	if pi == nil || pi.Status != "processing" {
-		return nil, fmt.Errorf("settle %s: %w", sessionID, ErrNotProcessing)
-	}
-	a, ch := &act{Sim: s, cause: s.byStripe()}, s.charges[pi.LatestCharge.id]
-	if ok {
-		a.succeed(pi, ch)
-		v.PaymentStatus = "paid"
-		a.emit("checkout.session.async_payment_succeeded", v)
-	} else {
-		a.fail(pi, ch, decline{
-			code: "insufficient_funds", message: "The customer's account has insufficient funds to cover this payment.",
-			kind: "invalid_request_error", seller: "The customer's bank did not pay.", risk: "not_assessed",
-		})
-		a.emit("checkout.session.async_payment_failed", v)
-	}
-	return a.events, nil
-}
-
-// Decline is a card that is refused: charge.failed and payment_intent.payment_failed, after payment_intent.created if it
-// is the first try. The session stays open and can still be paid, by the same intent and another charge.
-func (s *Sim) Decline(sessionID string) ([]Event, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v, err := s.openSession(sessionID)
-	if err != nil {
-		return nil, err
-	}
-	a := &act{Sim: s, cause: s.byBuyer()}
-	pi := a.intentOf(v)
-	a.fail(pi, s.newCharge(a.now, pi, s.buyerOf(v, PayOptions{}), false), decline{
-		code: "card_declined", declineCode: "generic_decline", message: "Your card was declined.", kind: "card_error",
-		seller: "The bank did not return any further details with this decline.", risk: "normal",
-	})
-	return a.events, nil
-}
-
-// Expire ends an open session as Stripe does at its expires_at: checkout.session.expired.
-func (s *Sim) Expire(sessionID string) ([]Event, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v, err := s.openSession(sessionID)
-	if err != nil {
-		return nil, err
-	}
-	return []Event{s.expire(s.byStripe(), v)}, nil
-}
-
-// expire is shared with the API. s.mu is held.
-func (s *Sim) expire(c cause, v *session) Event {
-	v.Status, v.URL = "expired", ""
-	return s.emit(c, "checkout.session.expired", v)
-}
-
-func (s *Sim) openSession(id string) (*session, error) {
-	v, ok := s.sessions[id]
-	if !ok {
-		return nil, fmt.Errorf("session %s: %w", id, ErrNoSession)
-	}
-	if v.Status != "open" {
-		return nil, fmt.Errorf("session %s is %s: %w", id, v.Status, ErrNotOpen)
-	}
-	return v, nil
-}
-
-// setPrice makes the session state what is paid, where that differs from what it asked for.
-func setPrice(v *session, o PayOptions) error {
+// agree settles what is to be paid: code and tax of the page, then what the options say instead.
+func (a *act) agree(v *session, o PayOptions) error {
 	amount, currency := v.AmountTotal, v.Currency
 	if o.Amount != nil {
 		amount = *o.Amount
@@ -162,11 +95,131 @@ func setPrice(v *session, o PayOptions) error {
 	if amount < 0 || amount > maxAmount || !isCurrency(currency) {
 		return fmt.Errorf("pay %s with %d %q: %w", v.ID, amount, currency, ErrBadPayment)
 	}
-	if amount != v.AmountTotal {
-		v.AmountSubtotal, v.AmountTotal = amount, amount
+	if o.PromotionCode != "" {
+		if err := a.redeem(v, o.PromotionCode); err != nil {
+			return err
+		}
+	}
+	a.tax(v)
+	if o.Amount != nil && *o.Amount != v.AmountTotal {
+		v.AmountSubtotal, v.AmountTotal, v.TotalDetails = amount, amount, totalDetails{}
 	}
 	v.Currency = currency
 	return nil
+}
+
+// complete ends a session with the payment made, or on its way, or needless.
+func (a *act) complete(v *session, buyer billingDetails) {
+	pi := a.intents.get(v.PaymentIntent.id)
+	switch {
+	case v.AmountTotal == 0:
+		v.PaymentStatus = "no_payment_required"
+	case pi != nil && pi.Status == "succeeded":
+		v.PaymentStatus = "paid"
+	}
+	if pi != nil {
+		v.setTypes(pi.PaymentMethodTypes)
+	}
+	where := buyer.Address
+	v.CustomerDetails = &customerDetails{
+		Address: &where, Email: buyer.Email, Name: buyer.Name, Phone: buyer.Phone, TaxExempt: "none", TaxIDs: []none{},
+	}
+	v.Status, v.URL = "complete", ""
+	a.countRedemption(v)
+	a.emit("checkout.session.completed", v)
+}
+
+// SettleDelayed lets the bank answer a payment made with Delayed. ok: charge.succeeded, payment_intent.succeeded,
+// checkout.session.async_payment_succeeded. Not ok: charge.failed, payment_intent.payment_failed,
+// checkout.session.async_payment_failed.
+func (s *Sim) SettleDelayed(sessionID string, ok bool, how ...How) ([]Event, error) {
+	s.mu.Lock()
+	defer s.finish()
+	v := s.sessions.get(sessionID)
+	if v == nil {
+		return nil, fmt.Errorf("settle %s: %w", sessionID, ErrNoSession)
+	}
+	pi := s.intents.get(v.PaymentIntent.id)
+	if pi == nil || pi.Status != "processing" {
+		return nil, fmt.Errorf("settle %s: %w", sessionID, ErrNotProcessing)
+	}
+	a := s.act(s.byStripe(), how)
+	a.settle(pi, ok)
+	return a.events, nil
+}
+
+// Decline is a card that is refused: charge.failed and payment_intent.payment_failed, after payment_intent.created if it
+// is the first try. The session stays open and can still be paid, by the same intent and another charge.
+func (s *Sim) Decline(sessionID string, how ...How) ([]Event, error) {
+	return s.declineBy(sessionID, "chargeDeclined", how)
+}
+
+func (s *Sim) declineBy(sessionID, card string, how []How) ([]Event, error) {
+	s.mu.Lock()
+	defer s.finish()
+	v, err := s.openSession(sessionID)
+	if err != nil {
+		return nil, err
+	}
+	test, _ := findMethod(card)
+	a := s.act(s.byBuyer(), how)
+	a.collect(a.intentOf(v), s.newMethod(a.at, test, s.buyerOf(v, PayOptions{})))
+	return a.events, nil
+}
+
+// Expire ends an open session as Stripe does at its expires_at: checkout.session.expired.
+func (s *Sim) Expire(sessionID string, how ...How) ([]Event, error) {
+	s.mu.Lock()
+	defer s.finish()
+	v, err := s.openSession(sessionID)
+	if err != nil {
+		return nil, err
+	}
+	a := s.act(s.byStripe(), how)
+	a.expire(v)
+	return a.events, nil
+}
+
+// expire is shared with the API and the clock. s.mu is held.
+func (a *act) expire(v *session) {
+	v.Status, v.URL = "expired", ""
+	a.emit("checkout.session.expired", v)
+}
+
+func (s *Sim) openSession(id string) (*session, error) {
+	v := s.sessions.get(id)
+	if v == nil {
+		return nil, fmt.Errorf("session %s: %w", id, ErrNoSession)
+	}
+	if v.Status != "open" {
+		return nil, fmt.Errorf("session %s is %s: %w", id, v.Status, ErrNotOpen)
+	}
+	return v, nil
+}
+
+// payableSession is open, and not past its end though nobody has expired it yet.
+func (s *Sim) payableSession(id string) (*session, error) {
+	v, err := s.openSession(id)
+	if err == nil && s.now().Unix() >= v.ExpiresAt {
+		return nil, fmt.Errorf("pay %s: %w: past its expires_at", id, ErrNotOpen)
+	}
+	return v, err
+}
+
+// methodOf is the test method that the options name.
+func methodOf(o PayOptions) (testMethod, error) {
+	name := o.Method
+	if name == "" {
+		name = "visa"
+		if o.Delayed {
+			name = "bank"
+		}
+	}
+	m, ok := findMethod(name)
+	if !ok {
+		return m, fmt.Errorf("%w: no test method is called %q", ErrBadPayment, name)
+	}
+	return m, nil
 }
 
 func (s *Sim) buyerOf(v *session, o PayOptions) billingDetails {
@@ -181,16 +234,4 @@ func (s *Sim) buyerOf(v *session, o PayOptions) billingDetails {
 		name = "Test Buyer"
 	}
 	return billingDetails{Address: address{Country: "US", PostalCode: "42424"}, Email: email, Name: name}
-}
-
-// process leaves the money on its way. s.mu is held.
-func (a *act) process(v *session, pi *paymentIntent, ch *charge) {
-	if !slices.Contains(v.PaymentMethodTypes, bankDebit) {
-		v.PaymentMethodTypes = append(slices.Clone(v.PaymentMethodTypes), bankDebit)
-	}
-	pi.PaymentMethodTypes = v.PaymentMethodTypes
-	pi.Status, pi.PaymentMethod.id, pi.LatestCharge.id, pi.LastPaymentError = "processing", ch.PaymentMethod, ch.ID, nil
-	ch.Status, ch.Captured, ch.Outcome = "pending", true, approval("not_assessed", 0)
-	a.emit("payment_intent.processing", pi)
-	a.emit("charge.pending", ch)
 }

@@ -234,3 +234,21 @@ func TestLivemode(t *testing.T) {
 		t.Error("event is not live")
 	}
 }
+
+// TestActionsTellOfTheirOwn: what else has fallen due meanwhile is no part of an action's events.
+func TestActionsTellOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	var now atomic.Int64
+	now.Store(1_700_000_000)
+	b := setup(t, Config{Now: func() time.Time { return time.Unix(now.Load(), 0) }, Lag: time.Hour})
+	b.create(t)
+	first := b.pay(t, b.create(t).ID, PayOptions{Method: "createDispute"})
+	now.Add(2 * 24 * 60 * 60)
+	if _, events, err := b.sim.Refund(first.ChargeID, 1, ""); err != nil || kinds(events) != "charge.refunded" {
+		t.Errorf("%s, %v", kinds(events), err)
+	}
+	want := "charge.dispute.created charge.dispute.funds_withdrawn checkout.session.expired"
+	if got := kinds(b.sim.Tick()); got != want {
+		t.Errorf("then %s", got)
+	}
+}

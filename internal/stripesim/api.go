@@ -41,6 +41,7 @@ func (s *Sim) Calls() []Call {
 // request is what an endpoint needs of the HTTP request.
 type request struct {
 	id       string // req_…
+	method   string
 	key      string // Idempotency-Key of a POST
 	endpoint string // method and path, what a key belongs to
 	now      time.Time
@@ -52,7 +53,7 @@ type request struct {
 
 func (r *request) cause() cause {
 	by := eventRequest{ID: optional(r.id), IdempotencyKey: optional(r.key)}
-	return cause{now: r.now, request: by, session: by}
+	return cause{at: r.now, request: by, session: by}
 }
 
 // answer is what goes out.
@@ -65,38 +66,17 @@ type answer struct {
 	retryAfter string
 }
 
-// route is an endpoint: the parameters it takes and what it does. run is called with s.mu held, so that its work is one
-// step for everybody else, and its result is rendered before the lock is given back.
-type route struct {
-	pattern string
-	params  spec
-	run     func(*Sim, *request) (any, *apiError)
-}
-
-func routes() []route {
-	return []route{
-		{"POST /v1/checkout/sessions", sessionParams(), (*Sim).createSession},
-		{"GET /v1/checkout/sessions/{id}", fields(map[string]spec{"expand": expandParam()}), (*Sim).getSession},
-		{"GET /v1/checkout/sessions/{id}/line_items", pageParams(nil), (*Sim).listLineItems},
-		{"POST /v1/checkout/sessions/{id}/expire", fields(map[string]spec{"expand": expandParam()}), (*Sim).expireSession},
-		{"GET /v1/payment_intents/{id}", intentReadParams(), (*Sim).getIntent},
-		{"POST /v1/payment_intents/{id}", intentParams(), (*Sim).updateIntent},
-		{"GET /v1/charges/{id}", fields(map[string]spec{"expand": expandParam()}), (*Sim).getCharge},
-		{"GET /v1/events", pageParams(eventFilters()), (*Sim).listEvents},
-		{"GET /v1/events/{id}", fields(map[string]spec{"expand": expandParam()}), (*Sim).getEvent},
-	}
-}
-
-// Handler serves the API under /v1/ and the page where a buyer pays under /pay/.
+// Handler serves the API under /v1/, the page where a buyer pays under /pay/, and under /_sim/ what Stripe does not have:
+// the clock, faults and secret rolling for those who drive the Sim from another process.
 func (s *Sim) Handler() http.Handler {
 	mux := http.NewServeMux()
-	for _, rt := range routes() {
+	for _, rt := range append(routes(), route{pattern: "/v1/"}) { // the last is whatever else is asked for
+		//nolint:contextcheck // deliveries outlive the request that caused them
 		mux.HandleFunc(rt.pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, rt) })
 	}
-	nothing := route{run: nil}
-	mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, nothing) })
 	mux.HandleFunc("GET /pay/{session}", s.showPayPage)
 	mux.HandleFunc("POST /pay/{session}", s.postPayPage)
+	s.handleControl(mux)
 	return mux
 }
 
@@ -122,7 +102,7 @@ func (s *Sim) serve(w http.ResponseWriter, r *http.Request, rt route) {
 
 func (s *Sim) arrive(r *http.Request, body []byte) *request {
 	req := &request{
-		id: s.cfg.NewID("req_"), endpoint: r.Method + " " + r.URL.Path, now: s.cfg.Now(), target: r.PathValue("id"),
+		id: s.cfg.NewID("req_"), method: r.Method, endpoint: r.Method + " " + r.URL.Path, now: s.now(), target: r.PathValue("id"),
 		host: r.Host,
 	}
 	if r.Method == http.MethodPost {
@@ -174,8 +154,16 @@ func (s *Sim) answer(r *http.Request, req *request, rt route, f Fault, body []by
 	if rt.run == nil {
 		return s.refuse(req, unrecognized(r))
 	}
+	if s.tooMany(req.now) {
+		a := s.refuse(req, &apiError{
+			status: http.StatusTooManyRequests, kind: "invalid_request_error", code: "rate_limit", unsaved: true,
+			message: "Request rate limit exceeded.",
+		})
+		a.retryAfter = s.cfg.RetryAfter
+		return a
+	}
 	form := string(body)
-	if r.Method == http.MethodGet {
+	if r.Method != http.MethodPost {
 		form = r.URL.RawQuery
 	}
 	var err *apiError
@@ -194,26 +182,59 @@ func (s *Sim) answer(r *http.Request, req *request, rt route, f Fault, body []by
 
 // execute does the work of a request, or what a fault puts in its place.
 func (s *Sim) execute(req *request, rt route, f Fault) answer {
-	s.linger(f)
+	if err := s.lockObject(req, f); err != nil {
+		return s.refuse(req, err)
+	}
 	if f.Status != 0 && !f.AfterWork {
 		return s.failure(f, req)
 	}
 	if err := rt.params.check("", req.params); err != nil {
 		return s.refuse(req, err)
 	}
-	s.mu.Lock()
-	v, err := rt.run(s, req)
-	var a answer
-	if err == nil {
-		a = answer{status: http.StatusOK, body: encode(v), saved: true}
-	} else {
-		a = s.refuse(req, err)
+	if err := checkExpand(rt.of, req.params.strs("expand")); err != nil {
+		return s.refuse(req, err)
 	}
-	s.mu.Unlock()
+	a := s.run(req, rt)
+	s.save()
 	if f.Status != 0 {
 		return s.failure(f, req)
 	}
 	return a
+}
+
+// run is the endpoint's work as one step for everybody else: what has fallen due before it, the work, its answer, and what
+// falls due at once because of it.
+func (s *Sim) run(req *request, rt route) answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.act(cause{at: req.now}, nil)
+	before.sweep()
+	var a answer
+	if v, err := rt.run(s, req); err == nil {
+		a = answer{status: http.StatusOK, body: encode(s.expand(v, req.params.strs("expand"))), saved: true}
+	} else {
+		a = s.refuse(req, err)
+	}
+	after := s.act(cause{at: req.now}, nil)
+	after.sweep()
+	if req.method != http.MethodGet || len(before.events)+len(after.events) > 0 {
+		s.version++
+	}
+	return a
+}
+
+// tooMany counts requests per second of the clock.
+func (s *Sim) tooMany(now time.Time) bool {
+	if s.cfg.RateLimit <= 0 {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.Unix() != s.second {
+		s.second, s.asked = now.Unix(), 0
+	}
+	s.asked++
+	return s.asked > s.cfg.RateLimit
 }
 
 func (s *Sim) refuse(req *request, e *apiError) answer {

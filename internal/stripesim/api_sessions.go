@@ -2,7 +2,7 @@ package stripesim
 
 import (
 	"net/url"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 )
@@ -30,29 +30,36 @@ func sessionParams() spec {
 	intent := fields(map[string]spec{
 		"metadata": {kind: metadata}, "description": {length: 1000}, "receipt_email": {},
 		"statement_descriptor": {length: 22}, "statement_descriptor_suffix": {length: 22},
-		"application_fee_amount": {kind: unsupported}, "capture_method": {kind: unsupported},
-		"on_behalf_of": {kind: unsupported}, "setup_future_usage": {kind: unsupported}, "shipping": {kind: unsupported},
+		"capture_method":         {among: []string{"automatic", "automatic_async", "manual"}},
+		"setup_future_usage":     {among: []string{"off_session", "on_session"}},
+		"shipping":               shippingParams(),
+		"application_fee_amount": {kind: unsupported}, "on_behalf_of": {kind: unsupported},
 		"transfer_data": {kind: unsupported}, "transfer_group": {kind: unsupported},
 	})
+	tax := fields(map[string]spec{"enabled": {kind: boolean, required: true}, "liability": {kind: unsupported}})
+	discount := fields(map[string]spec{"coupon": {}, "promotion_code": {}})
 	members := map[string]spec{
-		"mode":                 {required: true, among: []string{"payment", "setup", "subscription"}},
-		"line_items":           arrayOf(item),
-		"success_url":          {},
-		"cancel_url":           {},
-		"client_reference_id":  {length: 200},
-		"customer_email":       {},
-		"metadata":             {kind: metadata},
-		"payment_intent_data":  intent,
-		"payment_method_types": arrayOf(spec{}),
-		"expires_at":           {kind: integer},
-		"locale":               {},
-		"submit_type":          {among: []string{"auto", "book", "donate", "pay"}},
-		"ui_mode":              {among: []string{"hosted"}},
-		"expand":               expandParam(),
+		"mode":                  {required: true, among: []string{"payment", "setup", "subscription"}},
+		"line_items":            arrayOf(item),
+		"success_url":           {},
+		"cancel_url":            {},
+		"client_reference_id":   {length: 200},
+		"customer_email":        {},
+		"metadata":              {kind: metadata},
+		"payment_intent_data":   intent,
+		"payment_method_types":  arrayOf(spec{}),
+		"expires_at":            {kind: integer},
+		"locale":                {},
+		"submit_type":           {among: []string{"auto", "book", "donate", "pay"}},
+		"ui_mode":               {among: []string{"hosted"}},
+		"automatic_tax":         tax,
+		"allow_promotion_codes": {kind: boolean},
+		"discounts":             arrayOf(discount),
+		"expand":                expandParam(),
 	}
 	for _, name := range []string{
-		"after_expiration", "allow_promotion_codes", "automatic_tax", "billing_address_collection", "consent_collection",
-		"currency", "custom_fields", "custom_text", "customer", "customer_creation", "customer_update", "discounts",
+		"after_expiration", "billing_address_collection", "consent_collection",
+		"currency", "custom_fields", "custom_text", "customer", "customer_creation", "customer_update",
 		"invoice_creation", "payment_method_collection", "payment_method_configuration", "payment_method_data",
 		"payment_method_options", "phone_number_collection", "redirect_on_completion", "return_url",
 		"saved_payment_method_options", "setup_intent_data", "shipping_address_collection", "shipping_options",
@@ -96,7 +103,7 @@ func (s *Sim) createSession(req *request) (any, *apiError) {
 		path []string
 	}{
 		{&v.Metadata, []string{"metadata"}},
-		{&v.intent.metadata, []string{"payment_intent_data", "metadata"}},
+		{&v.intent.Metadata, []string{"payment_intent_data", "metadata"}},
 	} {
 		merged, ok := p.get(m.path...).mergeInto(nil)
 		if !ok {
@@ -104,12 +111,18 @@ func (s *Sim) createSession(req *request) (any, *apiError) {
 		}
 		*m.to = merged
 	}
-	out, err := s.expandedSession(v, req) // before it is stored: a bad expand must leave nothing behind
-	if err != nil {
+	if err := s.discountAtCreation(v, p, req.now); err != nil {
 		return nil, err
 	}
-	s.sessions[v.ID] = v
-	return out, nil
+	// What could be refused is behind us: nothing of a refused session may stay.
+	for _, l := range v.items {
+		if s.prices.get(l.Price.ID) == nil {
+			s.prices.add(l.Price.ID, l.Price)
+		}
+	}
+	s.sessions.add(v.ID, v)
+	s.expiresAt(v.ExpiresAt)
+	return v, nil
 }
 
 func (s *Sim) newSession(req *request, expires int64) *session {
@@ -132,74 +145,59 @@ func (s *Sim) newSession(req *request, expires int64) *session {
 		PaymentMethodCollection: "if_required", PaymentMethodTypes: p.strs("payment_method_types"),
 		PaymentStatus: "unpaid", Status: "open", SubmitType: optional(p.str("submit_type")), UIMode: "hosted",
 	}
-	v.PaymentMethodOptions.Card.RequestThreeDSecure = "automatic"
 	if v.PaymentMethodTypes == nil {
 		v.PaymentMethodTypes = []string{"card"}
+	}
+	v.setTypes(v.PaymentMethodTypes)
+	if p.get("allow_promotion_codes") != nil {
+		allow := p.str("allow_promotion_codes") == "true"
+		v.AllowPromotionCodes = &allow
+	}
+	if p.str("automatic_tax", "enabled") == "true" {
+		v.AutomaticTax = automaticTax{Enabled: true, Liability: &liability{Type: "self"}, Status: "requires_location_inputs"}
 	}
 	if v.CustomerEmail != "" {
 		v.CustomerDetails = &customerDetails{Email: v.CustomerEmail, TaxExempt: "none"}
 	}
 	v.URL = optional(base + "/pay/" + v.ID)
+	data := func(name string) string { return p.str("payment_intent_data", name) }
 	v.intent = intentData{
-		description:               p.str("payment_intent_data", "description"),
-		receiptEmail:              p.str("payment_intent_data", "receipt_email"),
-		statementDescriptor:       p.str("payment_intent_data", "statement_descriptor"),
-		statementDescriptorSuffix: p.str("payment_intent_data", "statement_descriptor_suffix"),
+		Description: data("description"), ReceiptEmail: data("receipt_email"),
+		StatementDescriptor: data("statement_descriptor"), StatementDescriptorSuffix: data("statement_descriptor_suffix"),
+		CaptureMethod: data("capture_method"), SetupFutureUsage: data("setup_future_usage"),
+		Shipping: shippingOf(p.get("payment_intent_data", "shipping")),
 	}
 	return v
 }
 
-// fillItems makes line items, prices and the totals. All lines are in one currency.
-func (s *Sim) fillItems(v *session, items []*node, now time.Time) *apiError {
-	for i, n := range items {
-		at := within("line_items", strconv.Itoa(i))
-		switch {
-		case n.get("price") != nil:
-			return refused("resource_missing", within(at, "price"), "No such price: '%s'", n.str("price"))
-		case n.get("price_data") == nil:
-			return missingParam(within(at, "price_data"))
-		case n.get("price_data", "product") != nil:
-			return refused("resource_missing", within(within(at, "price_data"), "product"),
-				"No such product: '%s'", n.str("price_data", "product"))
-		case n.get("price_data", "product_data") == nil:
-			return missingParam(within(within(at, "price_data"), "product_data"))
-		case n.get("quantity") == nil:
-			return missingParam(within(at, "quantity"))
+// setTypes sets payment_method_types, and options for each of them.
+func (v *session) setTypes(types []string) {
+	v.PaymentMethodTypes, v.PaymentMethodOptions = slices.Clone(types), sessionMethodOptions{}
+	for _, t := range types {
+		switch t {
+		case "card":
+			v.PaymentMethodOptions.Card = &sessionCard{RequestThreeDSecure: "automatic"}
+		case sepaDebit:
+			v.PaymentMethodOptions.SepaDebit = &struct{}{}
+		case bankDebit:
+			v.PaymentMethodOptions.USBankAccount = &bankOptions{VerificationMethod: "automatic"}
 		}
-		currency := strings.ToLower(n.str("price_data", "currency"))
-		if !isCurrency(currency) {
-			return invalid("", within(within(at, "price_data"), "currency"), "Invalid currency: %s", currency)
-		}
-		if v.Currency != "" && v.Currency != currency {
-			return invalid("", within(within(at, "price_data"), "currency"), "All line items must be in one currency: %s.", v.Currency)
-		}
-		v.Currency = currency
-		unit, quantity := n.num("price_data", "unit_amount"), n.num("quantity")
-		if unit > (maxAmount-v.AmountTotal)/quantity {
-			return invalid("amount_too_large", "line_items", "The total must be no more than %d.", int64(maxAmount))
-		}
-		v.AmountSubtotal += unit * quantity
-		v.AmountTotal = v.AmountSubtotal
-		v.items = append(v.items, s.newItem(n, currency, now))
 	}
-	return nil
 }
 
-func (s *Sim) newItem(n *node, currency string, now time.Time) lineItem {
-	unit, quantity := n.num("price_data", "unit_amount"), n.num("quantity")
-	behavior := n.str("price_data", "tax_behavior")
-	if behavior == "" {
-		behavior = "unspecified"
+// expireSession is the merchant's own act, so the event names the request
+// (https://docs.stripe.com/api/checkout/sessions/expire).
+func (s *Sim) expireSession(req *request) (any, *apiError) {
+	v, err := find(&s.sessions, req.target, "checkout.session", "session")
+	if err != nil {
+		return nil, err
 	}
-	return lineItem{
-		ID: s.cfg.NewID("li_"), Object: "item", AmountSubtotal: unit * quantity, AmountTotal: unit * quantity,
-		Currency: currency, Description: n.str("price_data", "product_data", "name"), Quantity: quantity,
-		Price: price{
-			ID: s.cfg.NewID("price_"), Object: "price", BillingScheme: "per_unit", Created: now.Unix(), Currency: currency,
-			Livemode: s.cfg.Livemode, Metadata: map[string]string{}, Product: s.cfg.NewID("prod_"), TaxBehavior: behavior,
-			Type: "one_time", UnitAmount: unit, UnitAmountDecimal: strconv.FormatInt(unit, 10),
-		},
+	if v.Status != "open" {
+		return nil, refused("", "",
+			"Only Checkout Sessions with a status in [\"open\"] can be expired. This one has a status of %s.", v.Status)
 	}
+	s.act(req.cause(), nil).expire(v)
+	return v, nil
 }
 
 // expiry is 24 hours from now unless asked for, and then 30 minutes to 24 hours

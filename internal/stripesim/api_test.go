@@ -73,7 +73,7 @@ func TestRefusals(t *testing.T) {
 			"UnknownDeep", strings.Replace(form(), "product_data][name]", "product_data][title]", 1), "parameter_unknown",
 			"line_items[0][price_data][product_data][title]",
 		},
-		{"Unsupported", form("allow_promotion_codes=true"), "", "allow_promotion_codes"},
+		{"Unsupported", form("tax_id_collection[enabled]=true"), "", "tax_id_collection"},
 		{"NoMode", without("mode"), "parameter_missing", "mode"},
 		{"OtherMode", strings.Replace(form(), "mode=payment", "mode=subscription", 1), "", "mode"},
 		{"NoSuchMode", strings.Replace(form(), "mode=payment", "mode=gift", 1), "", "mode"},
@@ -120,8 +120,8 @@ func TestRefusals(t *testing.T) {
 	}
 	b.sim.mu.Lock()
 	defer b.sim.mu.Unlock()
-	if len(b.sim.sessions) != 0 {
-		t.Errorf("%d sessions were stored", len(b.sim.sessions))
+	if b.sim.sessions.len() != 0 {
+		t.Errorf("%d sessions were stored", b.sim.sessions.len())
 	}
 }
 
@@ -138,7 +138,7 @@ func TestNotThere(t *testing.T) {
 			t.Errorf("%s: %d %s", path, r.status, r.body)
 		}
 	}
-	for _, path := range []string{"GET /v1/refunds", "DELETE /v1/events", "GET /v1/"} {
+	for _, path := range []string{"GET /v1/payouts", "DELETE /v1/events", "GET /v1/"} {
 		method, p, _ := strings.Cut(path, " ")
 		if r := b.do(t, method, p, ""); r.status != 404 || r.err.Type != "invalid_request_error" || r.err.Code != "" {
 			t.Errorf("%s: %d %s", path, r.status, r.body)
@@ -176,7 +176,32 @@ func TestNoParameterOfStripeGoIsUnknown(t *testing.T) {
 			stripe.CheckoutSessionLineItemPriceDataProductDataParams{},
 			sessionParams().members["line_items"].of.members["price_data"].members["product_data"],
 		},
+		{stripe.PaymentIntentConfirmParams{}, confirmParams()},
+		{stripe.PaymentIntentCaptureParams{}, captureParams()},
+		{stripe.PaymentIntentCancelParams{}, cancelParams()},
 		{stripe.PaymentIntentParams{}, intentParams()},
+		{stripe.PaymentIntentParams{}, newIntentParams()},
+		{stripe.RefundParams{}, refundParams()},
+		{stripe.DisputeParams{}, disputeParams()},
+		{stripe.DisputeEvidenceParams{}, disputeParams().members["evidence"]},
+		{stripe.ProductParams{}, productParams()},
+		{stripe.PriceParams{}, priceParams()},
+		{stripe.PriceProductDataParams{}, priceParams().members["product_data"]},
+		{stripe.CouponParams{}, couponParams()},
+		{stripe.PromotionCodeParams{}, promoParams()},
+		{stripe.PaymentMethodParams{}, methodParams()},
+		{stripe.PaymentMethodCardParams{}, methodParams().members["card"]},
+		{stripe.WebhookEndpointParams{}, hookParams(true)},
+		{stripe.CheckoutSessionListParams{}, pageParams(sessionFilters())},
+		{stripe.PaymentIntentListParams{}, pageParams(intentFilters())},
+		{stripe.ChargeListParams{}, pageParams(chargeFilters())},
+		{stripe.RefundListParams{}, pageParams(returnFilters())},
+		{stripe.DisputeListParams{}, pageParams(returnFilters())},
+		{stripe.EventListParams{}, pageParams(eventFilters())},
+		{stripe.ProductListParams{}, pageParams(productFilters())},
+		{stripe.PriceListParams{}, pageParams(priceFilters())},
+		{stripe.CouponListParams{}, pageParams(createdFilter())},
+		{stripe.PromotionCodeListParams{}, pageParams(promoFilters())},
 	} {
 		typ := reflect.TypeOf(c.of)
 		for i := range typ.NumField() {

@@ -49,24 +49,28 @@ func (s *Sim) Idle(ctx context.Context) error {
 	}
 }
 
-// startDelivery sends e to the endpoint at a position, after a wait, in a goroutine of the Sim's. s.mu is held.
-func (s *Sim) startDelivery(e *event, position int, wait time.Duration) {
+// startDelivery sends e to an endpoint, after a wait, in a goroutine of the Sim's. s.mu is held.
+func (s *Sim) startDelivery(e *event, endpoint string, wait time.Duration) {
 	if s.closed {
 		return
 	}
 	s.outstanding++
+	e.running[endpoint]++
 	s.tasks.Go(func() {
-		defer s.endDelivery()
+		defer s.endDelivery(e, endpoint)
 		if s.wait(wait) {
-			s.deliver(e, position)
+			s.deliver(e, endpoint)
 		}
 	})
 }
 
-func (s *Sim) endDelivery() {
+func (s *Sim) endDelivery(e *event, endpoint string) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.finish()
 	s.outstanding--
+	if s.ctx.Err() == nil { // what Close cut off goes on where the state is opened again
+		e.running[endpoint]--
+	}
 	if s.outstanding == 0 {
 		for _, done := range s.idle {
 			close(done)
@@ -77,15 +81,15 @@ func (s *Sim) endDelivery() {
 
 // deliver tries until the endpoint answers 2xx or the schedule ends. The endpoint is looked up before each attempt, so
 // that one that moved or rolled its secret meanwhile is reached as it is now.
-func (s *Sim) deliver(e *event, position int) {
+func (s *Sim) deliver(e *event, endpoint string) {
 	for number := 1; ; number++ {
-		to, ok := s.endpoint(position)
+		to, ok := s.reach(endpoint)
 		if !ok {
 			return
 		}
 		if s.attempt(e, to, number) {
 			s.mu.Lock()
-			delete(e.pending, position)
+			delete(e.pending, endpoint)
 			s.mu.Unlock()
 			return
 		}
@@ -95,19 +99,10 @@ func (s *Sim) deliver(e *event, position int) {
 	}
 }
 
-func (s *Sim) endpoint(position int) (Endpoint, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if position >= len(s.endpoints) {
-		return Endpoint{}, false
-	}
-	return s.endpoints[position], true
-}
-
 // attempt posts the event once, signed anew, and reports whether it was accepted. Whatever is not 2xx is a failure, a
 // redirect too (https://docs.stripe.com/webhooks#http-status-code-3xx).
 func (s *Sim) attempt(e *event, to Endpoint, number int) bool {
-	a := Attempt{EventID: e.object.ID, EventType: e.object.Type, URL: to.URL, Number: number, At: s.cfg.Now()}
+	a := Attempt{EventID: e.object.ID, EventType: e.object.Type, URL: to.URL, Number: number, At: s.now()}
 	status, err := s.post(e, to, a.At)
 	a.Status = status
 	if err != nil {
@@ -128,21 +123,22 @@ func (s *Sim) attempt(e *event, to Endpoint, number int) bool {
 }
 
 func (s *Sim) post(e *event, to Endpoint, now time.Time) (int, error) {
+	body := e.bodyFor(to)
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.AttemptTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.URL, bytes.NewReader(e.body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.URL, bytes.NewReader(body))
 	if err != nil {
 		return 0, fmt.Errorf("addressing %q: %w", to.URL, err)
 	}
-	signature := Sign(e.body, now, to.Secrets...)
+	signature := Sign(body, now, to.Secrets...)
 	if !s.cfg.Livemode {
-		signature += decoy(e.body, now)
+		signature += decoy(body, now)
 	}
 	req.Header.Set("Accept", "*/*; q=0.5, application/xml")
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")
 	req.Header.Set("Stripe-Signature", signature)
 	req.Header.Set("User-Agent", "Stripe/1.0 (+https://stripe.com/docs/webhooks)")
-	res, err := s.client.Do(req)
+	res, err := s.client.Do(req) //nolint:gosec // to post where it is told is what an endpoint is
 	if err != nil {
 		return 0, err
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/stripe/stripe-go/v79/webhook"
 )
 
-const secret = "whsec_current" //nolint:gosec // a test's own
+const secret = "whsec_current"
 
 // soon is a retry schedule that costs a test nothing.
 func soon(n int) []time.Duration {

@@ -12,6 +12,14 @@ var (
 	ErrNotProcessing = errors.New("checkout session has no payment in processing")
 	// ErrBadPayment is returned by Pay for an amount or currency that no payment can have.
 	ErrBadPayment = errors.New("not a payable amount")
+	// ErrNoPayment is returned for an id that is no charge, intent, refund or dispute of this Sim.
+	ErrNoPayment = errors.New("no such payment")
+	// ErrBadAmount is returned by Refund, OpenDispute and Capture for more than there is.
+	ErrBadAmount = errors.New("not an amount that is there")
+	// ErrNotPossible is returned for a change that the present status does not allow.
+	ErrNotPossible = errors.New("not possible in this status")
+	// ErrState is returned by Open for a state file that cannot be read.
+	ErrState = errors.New("state file")
 	// ErrNoEvent is returned by Deliver for an id that is no event of this Sim.
 	ErrNoEvent = errors.New("no such event")
 	// ErrClosed is returned by Idle when the Sim is closed before its deliveries ended.

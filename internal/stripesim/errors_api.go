@@ -14,6 +14,7 @@ type apiError struct {
 	code    string
 	message string
 	param   string
+	decline *declinedError
 	unsaved bool // refused before the endpoint began to execute: not kept under an Idempotency-Key
 }
 
@@ -22,8 +23,24 @@ func (e *apiError) body(account, requestID string) []byte {
 	if e.code != "" {
 		o.DocURL = docURL(e.code)
 	}
+	if e.decline != nil {
+		o.Charge, o.DeclineCode, o.PaymentIntent = e.decline.charge, e.decline.code, e.decline.intent
+	}
 	o.RequestLogURL = "https://dashboard.stripe.com/" + account + "/test/workbench/logs?object=" + requestID
 	return encode(errorBody{o})
+}
+
+// declinedError is what the answer to a declined card tells beside: the charge and the intent as they are now.
+type declinedError struct {
+	charge, code string
+	intent       *paymentIntent
+}
+
+func cardDeclined(d *decline, ch *charge, pi *paymentIntent) *apiError {
+	return &apiError{
+		status: http.StatusPaymentRequired, kind: "card_error", code: d.code, message: d.message,
+		decline: &declinedError{charge: ch.ID, code: d.declineCode, intent: pi},
+	}
 }
 
 func docURL(code string) string {

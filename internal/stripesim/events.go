@@ -1,6 +1,7 @@
 package stripesim
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -15,10 +16,14 @@ type Event struct {
 
 // event is an Event with what changes after its creation: where it still has to arrive.
 type event struct {
-	object  eventObject // as created, pending_webhooks included
-	body    []byte
-	created time.Time
-	pending map[int]bool // positions of endpoints that have not yet answered 2xx
+	object   eventObject // as created and as the API shows it, pending_webhooks included
+	body     []byte
+	snapshot json.RawMessage            // the object in APIVersion
+	older    map[string]json.RawMessage // members that versions before 2022-11-15 have beside it
+	since    string                     // API version from which endpoints get this type
+	created  time.Time
+	pending  map[string]bool // ids of endpoints that have not yet answered 2xx
+	running  map[string]int  // ids of endpoints with deliveries that have not ended
 }
 
 func (e *event) public() Event {
@@ -36,9 +41,9 @@ func (e *event) current() eventObject {
 func (s *Sim) Events() []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make([]Event, len(s.events))
-	for i, e := range s.events {
-		out[i] = e.public()
+	out := make([]Event, 0, s.events.len())
+	for _, e := range s.events.oldest() {
+		out = append(out, e.public())
 	}
 	return out
 }
@@ -48,19 +53,26 @@ func (s *Sim) Events() []Event {
 func (s *Sim) Deliver(eventID string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.findEvent(eventID)
+	e := s.events.get(eventID)
 	if e == nil {
 		return fmt.Errorf("deliver %s: %w", eventID, ErrNoEvent)
 	}
-	for i := range s.endpoints {
-		s.startDelivery(e, i, 0)
-	}
+	s.redeliver(e, "")
 	return nil
+}
+
+// redeliver sends e to one endpoint, or to all if none is named. s.mu is held.
+func (s *Sim) redeliver(e *event, only string) {
+	for _, h := range s.hooks.oldest() {
+		if h.Status == "enabled" && (only == "" || only == h.ID) {
+			s.startDelivery(e, h.ID, 0)
+		}
+	}
 }
 
 // cause is what an action and its events share.
 type cause struct {
-	now     time.Time
+	at      time.Time
 	request eventRequest // goes into the events of intents and charges
 	session eventRequest // goes into the events of sessions
 	hold    bool         // create, deliver nothing
@@ -69,46 +81,53 @@ type cause struct {
 // byBuyer is the cause of what happens on the pay page. Stripe's page confirms the intent by a request of its own, which
 // the events of intent and charge name; the session's event names none.
 func (s *Sim) byBuyer() cause {
-	return cause{now: s.cfg.Now(), request: eventRequest{
+	return cause{at: s.now(), request: eventRequest{
 		ID: optional(s.cfg.NewID("req_")), IdempotencyKey: optional(s.cfg.NewID("")),
 	}}
 }
 
 // byStripe is the cause of what happens with nobody asking, as a bank's late answer.
-func (s *Sim) byStripe() cause { return cause{now: s.cfg.Now()} }
+func (s *Sim) byStripe() cause { return cause{at: s.now()} }
 
-// emit creates an event that holds object as it is at this moment, and starts its deliveries. s.mu is held.
-func (s *Sim) emit(c cause, typ string, object any) Event {
-	req := c.request
-	if _, ok := object.(*session); ok {
-		req = c.session
+// emitSince creates an event that holds object as it is at this moment, and starts its deliveries. A type that came with a
+// later API version exists only where the account or an endpoint has that version, and goes to no other endpoint.
+func (a *act) emitSince(since, typ string, object any) {
+	var to []*webhookEndpoint
+	known := a.cfg.EventAPIVersion >= since
+	for _, h := range a.hooks.oldest() {
+		if a.versionOf(h) < since {
+			continue
+		}
+		known = true
+		if h.wants(typ) {
+			to = append(to, h)
+		}
 	}
-	e := &event{created: time.Unix(c.now.Unix(), 0).UTC(), pending: map[int]bool{}}
+	if !known {
+		return
+	}
+	req := a.request
+	if _, ok := object.(*session); ok {
+		req = a.session
+	}
+	e := &event{
+		created: time.Unix(a.at.Unix(), 0).UTC(), snapshot: encode(object), older: a.olderMembers(object), since: since,
+		pending: map[string]bool{}, running: map[string]int{},
+	}
 	e.object = eventObject{
-		ID: s.cfg.NewID("evt_"), Object: "event", APIVersion: APIVersion, Created: c.now.Unix(),
-		Data: eventData{Object: encode(object)}, Livemode: s.cfg.Livemode,
-		PendingWebhooks: int64(len(s.endpoints)), Request: req, Type: typ,
+		ID: a.cfg.NewID("evt_"), Object: "event", APIVersion: a.cfg.EventAPIVersion, Created: a.at.Unix(),
+		Data: eventData{Object: e.render(a.cfg.EventAPIVersion)}, Livemode: a.cfg.Livemode,
+		PendingWebhooks: int64(len(to)), Request: req, Type: typ,
 	}
 	e.body = encode(e.object)
-	for i := range s.endpoints {
-		e.pending[i] = true
-	}
-	s.events = append(s.events, e)
-	if !c.hold {
-		for i := range s.endpoints {
-			for range 1 + s.cfg.Duplicates {
-				s.startDelivery(e, i, s.cfg.Delay)
+	a.Sim.events.add(e.object.ID, e)
+	for _, h := range to {
+		e.pending[h.ID] = true
+		if !a.hold {
+			for range 1 + a.cfg.Duplicates {
+				a.startDelivery(e, h.ID, a.cfg.Delay)
 			}
 		}
 	}
-	return e.public()
-}
-
-func (s *Sim) findEvent(id string) *event {
-	for _, e := range s.events {
-		if e.object.ID == id {
-			return e
-		}
-	}
-	return nil
+	a.events = append(a.events, e.public())
 }

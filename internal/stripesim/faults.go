@@ -11,6 +11,7 @@ import (
 // FaultKind is what happens to the connection.
 type FaultKind int
 
+// The kinds, by number or in JSON by name: answered, lose_answer, lose_request.
 const (
 	// Answered is a request that gets its answer: the fault is only a Status, a Delay or a Gate.
 	Answered FaultKind = iota
@@ -32,7 +33,7 @@ type Fault struct {
 	Code       string // with Status: the error's code instead of the usual one, as lock_timeout for a 429
 	RetryAfter string // with Status: the Retry-After header
 
-	Delay time.Duration   // wait before the work, with the Idempotency-Key in flight
+	Delay time.Duration   // wait before the work, with the Idempotency-Key in flight and the object of the path locked
 	Gate  <-chan struct{} // likewise, until this is closed
 }
 
@@ -80,6 +81,35 @@ func (s *Sim) linger(f Fault) {
 		case <-s.ctx.Done():
 		}
 	}
+}
+
+// lockObject is the wait of a fault with the object of the path locked, as Stripe locks what a request works on: whoever
+// wants to change it meanwhile is answered 429 lock_timeout (https://docs.stripe.com/rate-limits#object-lock-timeouts).
+func (s *Sim) lockObject(req *request, f Fault) *apiError {
+	if req.method != http.MethodPost || req.target == "" {
+		s.linger(f)
+		return nil
+	}
+	s.mu.Lock()
+	locked := s.locked[req.target]
+	mine := !locked && (f.Delay > 0 || f.Gate != nil)
+	if mine {
+		s.locked[req.target] = true
+	}
+	s.mu.Unlock()
+	if locked {
+		return &apiError{
+			status: http.StatusTooManyRequests, kind: "invalid_request_error", code: "lock_timeout", unsaved: true,
+			message: "This object cannot be accessed right now because another API request is accessing it. Try again.",
+		}
+	}
+	s.linger(f)
+	if mine {
+		s.mu.Lock()
+		delete(s.locked, req.target)
+		s.mu.Unlock()
+	}
+	return nil
 }
 
 // failure is the answer of a fault with a Status.

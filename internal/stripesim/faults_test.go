@@ -3,6 +3,7 @@ package stripesim
 import (
 	"errors"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,8 +34,8 @@ func TestLoseAnswer(t *testing.T) {
 	}
 	b.sim.mu.Lock()
 	defer b.sim.mu.Unlock()
-	if len(b.sim.sessions) != 2 {
-		t.Errorf("%d sessions, want the one before and the lost one", len(b.sim.sessions))
+	if b.sim.sessions.len() != 2 {
+		t.Errorf("%d sessions, want the one before and the lost one", b.sim.sessions.len())
 	}
 }
 
@@ -96,8 +97,8 @@ func TestStatus(t *testing.T) {
 			}
 			b.sim.mu.Lock()
 			defer b.sim.mu.Unlock()
-			if len(b.sim.sessions) != c.sessions {
-				t.Errorf("%d sessions, want %d", len(b.sim.sessions), c.sessions)
+			if b.sim.sessions.len() != c.sessions {
+				t.Errorf("%d sessions, want %d", b.sim.sessions.len(), c.sessions)
 			}
 		})
 	}
@@ -131,4 +132,39 @@ func TestFaultMatching(t *testing.T) {
 	eventually(t, func() bool { b.sim.mu.Lock(); defer b.sim.mu.Unlock(); return len(b.sim.faults) == 0 })
 	b.sim.Close()
 	<-done
+}
+
+// TestLockTimeout: while a request works on an object, another that would change it is refused and nothing is kept of that;
+// reading it, and changing another, goes on.
+func TestLockTimeout(t *testing.T) {
+	t.Parallel()
+	b := setup(t, Config{})
+	path := "/v1/payment_intents/" + b.paid(t, "").PaymentIntentID
+	other := "/v1/payment_intents/" + b.paid(t, "").PaymentIntentID
+	gate := make(chan struct{})
+	b.sim.Inject(Fault{Method: "POST", Path: path, Gate: gate})
+	var first reply
+	var wg sync.WaitGroup
+	wg.Go(func() { first, _ = b.send(t, "POST", path, "metadata[a]=1") })
+	eventually(t, func() bool {
+		b.sim.mu.Lock()
+		defer b.sim.mu.Unlock()
+		return len(b.sim.locked) == 1
+	})
+	key := []string{"Idempotency-Key", "k"}
+	if r := b.do(t, "POST", path, "metadata[b]=2", key...); r.status != 429 || r.err.Code != "lock_timeout" {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	if r := b.do(t, "GET", path, ""); r.status != 200 {
+		t.Errorf("reading: %d", r.status)
+	}
+	if r := b.do(t, "POST", other, "metadata[b]=2"); r.status != 200 {
+		t.Errorf("another: %d", r.status)
+	}
+	close(gate)
+	wg.Wait()
+	r := b.do(t, "POST", path, "metadata[b]=2", key...)
+	if first.status != 200 || r.status != 200 || r.header.Get("Idempotent-Replayed") != "" || dig(t, r.body, "metadata", "a") != "1" {
+		t.Errorf("first %d, then %d %s", first.status, r.status, r.body)
+	}
 }

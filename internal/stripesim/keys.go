@@ -1,16 +1,21 @@
 package stripesim
 
-import "net/http"
+import (
+	"net/http"
+	"time"
+)
+
+// keyLife is how long a key is remembered. Stripe may forget one that is older
+// (https://docs.stripe.com/api/idempotent_requests); the Sim always does.
+const keyLife = 24 * time.Hour
 
 // keyed is what is remembered of the first request with an Idempotency-Key.
-//
-// Simplified: it is remembered as long as the Sim lives; Stripe may forget a key after 24 hours
-// (https://docs.stripe.com/api/idempotent_requests).
 type keyed struct {
 	requestID string
 	endpoint  string // method and path
 	params    string // canonical
-	done      bool   // false while the first request is in flight
+	at        time.Time
+	done      bool // false while the first request is in flight
 	answer    answer
 }
 
@@ -18,11 +23,14 @@ type keyed struct {
 func (s *Sim) underKey(req *request, work func() answer) answer {
 	s.mu.Lock()
 	first, known := s.keys[req.key]
+	if known && first.done && req.now.Sub(first.at) >= keyLife {
+		known = false
+	}
 	if known {
 		defer s.mu.Unlock()
 		return s.replay(first, req)
 	}
-	first = &keyed{requestID: req.id, endpoint: req.endpoint, params: req.params.canonical()}
+	first = &keyed{requestID: req.id, endpoint: req.endpoint, params: req.params.canonical(), at: req.now}
 	s.keys[req.key] = first
 	s.mu.Unlock()
 
@@ -30,7 +38,7 @@ func (s *Sim) underKey(req *request, work func() answer) answer {
 	var a answer
 	defer func() {
 		s.mu.Lock()
-		defer s.mu.Unlock()
+		defer s.finish()
 		first.done, first.answer = true, a
 		if !a.saved {
 			delete(s.keys, req.key)

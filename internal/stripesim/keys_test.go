@@ -164,7 +164,7 @@ func TestKeyRace(t *testing.T) {
 	}
 	b.sim.mu.Lock()
 	defer b.sim.mu.Unlock()
-	if len(b.sim.sessions) != 1 {
-		t.Errorf("%d sessions", len(b.sim.sessions))
+	if b.sim.sessions.len() != 1 {
+		t.Errorf("%d sessions", b.sim.sessions.len())
 	}
 }

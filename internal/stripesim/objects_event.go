@@ -40,10 +40,13 @@ type errorBody struct {
 }
 
 type errorObject struct {
+	Charge        string `json:"charge,omitempty"`
 	Code          string `json:"code,omitempty"`
+	DeclineCode   string `json:"decline_code,omitempty"`
 	DocURL        string `json:"doc_url,omitempty"`
 	Message       string `json:"message"`
 	Param         string `json:"param,omitempty"`
+	PaymentIntent any    `json:"payment_intent,omitempty"` // as it is after the failure
 	RequestLogURL string `json:"request_log_url,omitempty"`
 	Type          string `json:"type"`
 }

@@ -10,7 +10,7 @@ type paymentIntent struct {
 	AmountReceived                    int64               `json:"amount_received"`
 	Application                       none                `json:"application"`
 	ApplicationFeeAmount              none                `json:"application_fee_amount"`
-	AutomaticPaymentMethods           none                `json:"automatic_payment_methods"`
+	AutomaticPaymentMethods           *automaticMethods   `json:"automatic_payment_methods"`
 	CanceledAt                        *int64              `json:"canceled_at"`
 	CancellationReason                optional            `json:"cancellation_reason"`
 	CaptureMethod                     string              `json:"capture_method"`
@@ -25,7 +25,7 @@ type paymentIntent struct {
 	LatestCharge                      ref                 `json:"latest_charge"`
 	Livemode                          bool                `json:"livemode"`
 	Metadata                          map[string]string   `json:"metadata"`
-	NextAction                        none                `json:"next_action"`
+	NextAction                        *nextAction         `json:"next_action"`
 	OnBehalfOf                        none                `json:"on_behalf_of"`
 	PaymentMethod                     ref                 `json:"payment_method"`
 	PaymentMethodConfigurationDetails none                `json:"payment_method_configuration_details"`
@@ -34,8 +34,8 @@ type paymentIntent struct {
 	Processing                        none                `json:"processing"`
 	ReceiptEmail                      optional            `json:"receipt_email"`
 	Review                            none                `json:"review"`
-	SetupFutureUsage                  none                `json:"setup_future_usage"`
-	Shipping                          none                `json:"shipping"`
+	SetupFutureUsage                  optional            `json:"setup_future_usage"`
+	Shipping                          *shipping           `json:"shipping"`
 	Source                            none                `json:"source"`
 	StatementDescriptor               optional            `json:"statement_descriptor"`
 	StatementDescriptorSuffix         optional            `json:"statement_descriptor_suffix"`
@@ -48,13 +48,45 @@ type amountDetails struct {
 	Tip struct{} `json:"tip"`
 }
 
+// automaticMethods is there when the intent was created without payment_method_types.
+type automaticMethods struct {
+	AllowRedirects string `json:"allow_redirects"`
+	Enabled        bool   `json:"enabled"`
+}
+
+// nextAction sends the buyer to an authentication.
+type nextAction struct {
+	RedirectToURL struct {
+		ReturnURL optional `json:"return_url"`
+		URL       string   `json:"url"`
+	} `json:"redirect_to_url"`
+	Type string `json:"type"`
+}
+
+type shipping struct {
+	Address        address  `json:"address"`
+	Carrier        optional `json:"carrier"`
+	Name           optional `json:"name"`
+	Phone          optional `json:"phone"`
+	TrackingNumber optional `json:"tracking_number"`
+}
+
+// intentMethodOptions has a member for each of payment_method_types.
 type intentMethodOptions struct {
-	Card struct {
-		Installments        none   `json:"installments"`
-		MandateOptions      none   `json:"mandate_options"`
-		Network             none   `json:"network"`
-		RequestThreeDSecure string `json:"request_three_d_secure"`
-	} `json:"card"`
+	Card          *cardOptions `json:"card,omitempty"`
+	SepaDebit     *struct{}    `json:"sepa_debit,omitempty"`
+	USBankAccount *bankOptions `json:"us_bank_account,omitempty"`
+}
+
+type cardOptions struct {
+	Installments        none   `json:"installments"`
+	MandateOptions      none   `json:"mandate_options"`
+	Network             none   `json:"network"`
+	RequestThreeDSecure string `json:"request_three_d_secure"`
+}
+
+type bankOptions struct {
+	VerificationMethod string `json:"verification_method"`
 }
 
 // paymentError is last_payment_error: an error object that also names the charge that failed.
@@ -87,9 +119,9 @@ type charge struct {
 	Customer                      none              `json:"customer"`
 	Description                   optional          `json:"description"`
 	Destination                   none              `json:"destination"`
-	Dispute                       none              `json:"dispute"`
+	Dispute                       ref               `json:"dispute"`
 	Disputed                      bool              `json:"disputed"`
-	FailureBalanceTransaction     none              `json:"failure_balance_transaction"`
+	FailureBalanceTransaction     ref               `json:"failure_balance_transaction"`
 	FailureCode                   optional          `json:"failure_code"`
 	FailureMessage                optional          `json:"failure_message"`
 	FraudDetails                  struct{}          `json:"fraud_details"`
@@ -109,7 +141,7 @@ type charge struct {
 	ReceiptURL                    optional          `json:"receipt_url"`
 	Refunded                      bool              `json:"refunded"`
 	Review                        none              `json:"review"`
-	Shipping                      none              `json:"shipping"`
+	Shipping                      *shipping         `json:"shipping"`
 	Source                        none              `json:"source"`
 	SourceTransfer                none              `json:"source_transfer"`
 	StatementDescriptor           optional          `json:"statement_descriptor"`
@@ -123,7 +155,7 @@ type billingDetails struct {
 	Address address  `json:"address"`
 	Email   optional `json:"email"`
 	Name    optional `json:"name"`
-	Phone   none     `json:"phone"`
+	Phone   optional `json:"phone"`
 }
 
 type outcome struct {
@@ -138,6 +170,7 @@ type outcome struct {
 // methodDetails has one member named after its type.
 type methodDetails struct {
 	Card          *cardDetails `json:"card,omitempty"`
+	SepaDebit     *sepaDetails `json:"sepa_debit,omitempty"`
 	Type          string       `json:"type"`
 	USBankAccount *bankDetails `json:"us_bank_account,omitempty"`
 }
@@ -192,4 +225,13 @@ type bankDetails struct {
 	Mandate           none     `json:"mandate"`
 	PaymentReference  optional `json:"payment_reference"`
 	RoutingNumber     string   `json:"routing_number"`
+}
+
+type sepaDetails struct {
+	BankCode    string `json:"bank_code"`
+	BranchCode  string `json:"branch_code"`
+	Country     string `json:"country"`
+	Fingerprint string `json:"fingerprint"`
+	Last4       string `json:"last4"`
+	Mandate     string `json:"mandate"`
 }

@@ -6,7 +6,7 @@ type session struct {
 	ID                                string                `json:"id"`
 	Object                            string                `json:"object"`
 	AfterExpiration                   none                  `json:"after_expiration"`
-	AllowPromotionCodes               none                  `json:"allow_promotion_codes"`
+	AllowPromotionCodes               *bool                 `json:"allow_promotion_codes"`
 	AmountSubtotal                    int64                 `json:"amount_subtotal"`
 	AmountTotal                       int64                 `json:"amount_total"`
 	AutomaticTax                      automaticTax          `json:"automatic_tax"`
@@ -56,22 +56,32 @@ type session struct {
 	UIMode                            string                `json:"ui_mode"`
 	URL                               optional              `json:"url"` // null once no longer open
 
-	items  []lineItem // in the order given
-	intent intentData // payment_intent_data, kept until the buyer makes the intent exist
+	items    []lineItem // in the order given
+	intent   intentData // payment_intent_data, kept until the buyer makes the intent exist
+	discount string     // id of the coupon that applies
+	promo    string     // id of the promotion code it came by
 }
 
 // intentData is what payment_intent_data asked the future intent to carry.
 type intentData struct {
-	metadata                  map[string]string
-	description, receiptEmail string
-	statementDescriptor       string
-	statementDescriptorSuffix string
+	Metadata                  map[string]string
+	Description, ReceiptEmail string
+	StatementDescriptor       string
+	StatementDescriptorSuffix string
+	CaptureMethod             string
+	SetupFutureUsage          string
+	Shipping                  *shipping
 }
 
 type automaticTax struct {
-	Enabled   bool `json:"enabled"`
-	Liability none `json:"liability"`
-	Status    none `json:"status"`
+	Enabled   bool       `json:"enabled"`
+	Liability *liability `json:"liability"`
+	Status    optional   `json:"status"`
+}
+
+// liability says who answers for the tax: the account itself, here always.
+type liability struct {
+	Type string `json:"type"`
 }
 
 type customText struct {
@@ -85,7 +95,7 @@ type customerDetails struct {
 	Address   *address `json:"address"`
 	Email     optional `json:"email"`
 	Name      optional `json:"name"`
-	Phone     none     `json:"phone"`
+	Phone     optional `json:"phone"`
 	TaxExempt string   `json:"tax_exempt"`
 	TaxIDs    []none   `json:"tax_ids"` // null before the buyer came, [] after
 }
@@ -114,10 +124,15 @@ type invoiceData struct {
 	RenderingOptions none              `json:"rendering_options"`
 }
 
+// sessionMethodOptions has a member for each of payment_method_types.
 type sessionMethodOptions struct {
-	Card struct {
-		RequestThreeDSecure string `json:"request_three_d_secure"`
-	} `json:"card"`
+	Card          *sessionCard `json:"card,omitempty"`
+	SepaDebit     *struct{}    `json:"sepa_debit,omitempty"`
+	USBankAccount *bankOptions `json:"us_bank_account,omitempty"`
+}
+
+type sessionCard struct {
+	RequestThreeDSecure string `json:"request_three_d_secure"`
 }
 
 type phoneNumberCollection struct {
@@ -140,30 +155,6 @@ type lineItem struct {
 	AmountTotal    int64  `json:"amount_total"`
 	Currency       string `json:"currency"`
 	Description    string `json:"description"`
-	Price          price  `json:"price"`
+	Price          *price `json:"price"`
 	Quantity       int64  `json:"quantity"`
-}
-
-// price is the one Stripe makes of inline price_data; it is born archived, hence active false
-// (https://docs.stripe.com/api/prices/object).
-type price struct {
-	ID                string            `json:"id"`
-	Object            string            `json:"object"`
-	Active            bool              `json:"active"`
-	BillingScheme     string            `json:"billing_scheme"`
-	Created           int64             `json:"created"`
-	Currency          string            `json:"currency"`
-	CustomUnitAmount  none              `json:"custom_unit_amount"`
-	Livemode          bool              `json:"livemode"`
-	LookupKey         none              `json:"lookup_key"`
-	Metadata          map[string]string `json:"metadata"`
-	Nickname          none              `json:"nickname"`
-	Product           string            `json:"product"`
-	Recurring         none              `json:"recurring"`
-	TaxBehavior       string            `json:"tax_behavior"`
-	TiersMode         none              `json:"tiers_mode"`
-	TransformQuantity none              `json:"transform_quantity"`
-	Type              string            `json:"type"`
-	UnitAmount        int64             `json:"unit_amount"`
-	UnitAmountDecimal string            `json:"unit_amount_decimal"`
 }

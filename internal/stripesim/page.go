@@ -3,11 +3,8 @@ package stripesim
 import (
 	"bytes"
 	_ "embed"
-	"errors"
-	"fmt"
 	"html/template"
 	"net/http"
-	"strconv"
 	"strings"
 )
 
@@ -16,11 +13,19 @@ var pageHTML string
 
 // payPage is what page.html shows.
 type payPage struct {
-	ID, Status, Total, ReturnTo string
-	Lines                       []payLine
-	Email                       string
-	Declined                    bool
-	Wrong                       string
+	ID, Title, Status, State, Tone string
+	Total, Currency, ReturnTo      string
+	Lines, Extras                  []payLine
+	Email                          string
+	Methods                        []methodGroup
+	Codes, Taxed                   bool
+	Declined                       bool
+	Wrong, Done                    string
+
+	Processing             bool
+	Capturable, Refundable string
+	Disputable             bool
+	Refunds, Disputes      []returnLine
 }
 
 type payLine struct {
@@ -28,29 +33,38 @@ type payLine struct {
 	Quantity     int64
 }
 
+type methodGroup struct {
+	Label   string
+	Methods []payMethod
+}
+
+type payMethod struct{ Name, Label string }
+
+// returnLine is a refund or a dispute; Open is whether more can become of it.
+type returnLine struct {
+	ID, Status, Amount, Tone string
+	Open                     bool
+}
+
 func (s *Sim) showPayPage(w http.ResponseWriter, r *http.Request) {
+	s.Tick() //nolint:contextcheck // what falls due is no part of the request
 	s.renderPayPage(w, r, http.StatusOK, "")
 }
 
 func (s *Sim) renderPayPage(w http.ResponseWriter, r *http.Request, status int, wrong string) {
 	id := r.PathValue("session")
 	s.mu.Lock()
-	v, ok := s.sessions[id]
+	v := s.sessions.get(id)
 	var p payPage
-	if ok {
-		p = payPage{
-			ID: id, Status: v.Status, Total: amountText(v.AmountTotal, v.Currency), ReturnTo: returnTo(v),
-			Email: string(v.CustomerEmail), Declined: r.URL.Query().Has("declined"), Wrong: wrong,
-		}
-		for _, l := range v.items {
-			p.Lines = append(p.Lines, payLine{l.Description, amountText(l.AmountTotal, l.Currency), l.Quantity})
-		}
+	if v != nil {
+		p = s.pageFor(v)
 	}
 	s.mu.Unlock()
-	if !ok {
+	if v == nil {
 		http.Error(w, "There is no such checkout session here.", http.StatusNotFound)
 		return
 	}
+	p.Declined, p.Wrong, p.Done = r.URL.Query().Has("declined"), wrong, done(r.URL.Query().Get("done"))
 	t, err := template.New("pay").Parse(pageHTML)
 	var b bytes.Buffer
 	if err == nil {
@@ -70,116 +84,98 @@ func (s *Sim) renderPayPage(w http.ResponseWriter, r *http.Request, status int, 
 	_, _ = w.Write(b.Bytes())
 }
 
-// postPayPage is the buyer's click: action pay or decline, and perhaps another amount in minor units. A browser is sent
-// on by 303, to the merchant's success_url once paid; a program that accepts application/json gets the outcome.
-func (s *Sim) postPayPage(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
-	id := r.PathValue("session")
-	// Before any field is read: a form that cannot be read must not look like an empty one, which pays.
-	if err := r.ParseForm(); err != nil {
-		s.payFailed(w, r, fmt.Errorf("%w: the form could not be read", ErrBadPayment))
-		return
+// pageFor gathers what there is to see and to do. s.mu is held.
+func (s *Sim) pageFor(v *session) payPage {
+	money := func(minor int64) string { return amountText(minor, v.Currency) }
+	p := payPage{
+		ID: v.ID, Status: v.Status, Total: money(v.AmountTotal), Currency: v.Currency, Email: string(v.CustomerEmail),
+		Codes: v.AllowPromotionCodes != nil && *v.AllowPromotionCodes, Taxed: v.AutomaticTax.Enabled,
 	}
-	switch action := r.PostFormValue("action"); action {
-	case "decline":
-		events, err := s.Decline(id) //nolint:contextcheck // deliveries outlive the click that caused them
-		if err != nil {
-			s.payFailed(w, r, err)
-			return
+	for _, l := range v.items {
+		p.Lines = append(p.Lines, payLine{l.Description, amountText(l.AmountSubtotal, l.Currency), l.Quantity})
+	}
+	if d := v.TotalDetails.AmountDiscount; d > 0 {
+		p.Extras = append(p.Extras, payLine{Name: "Discount", Amount: "−" + money(d)})
+	}
+	if t := v.TotalDetails.AmountTax; t > 0 {
+		p.Extras = append(p.Extras, payLine{Name: "Tax", Amount: money(t)})
+	}
+	pi := s.intents.get(v.PaymentIntent.id)
+	switch v.Status {
+	case "open":
+		p.State, p.Title, p.Methods = "Waiting for payment", "Pay "+p.Total, methodGroups()
+		return p
+	case "expired":
+		p.State, p.Title, p.Tone, p.ReturnTo = "Expired", "Expired", "bad", string(v.CancelURL)
+		return p
+	}
+	p.State, p.Title, p.Tone, p.ReturnTo = "Complete: "+words(v.PaymentStatus), "Paid "+p.Total, "good", returnTo(v)
+	if v.PaymentStatus == "unpaid" {
+		p.Title, p.Tone = "Not yet paid", ""
+	}
+	if pi == nil {
+		return p
+	}
+	switch pi.Status {
+	case "processing":
+		p.Processing, p.State = true, "Complete: payment on its way"
+	case "requires_payment_method":
+		p.State, p.Tone = "Complete: the payment failed", "bad"
+	case "requires_capture":
+		p.Capturable, p.State = money(pi.AmountCapturable), "Complete: reserved"
+	}
+	if ch := s.charges.get(pi.LatestCharge.id); ch != nil {
+		s.fillReturns(&p, ch)
+	}
+	return p
+}
+
+func (s *Sim) fillReturns(p *payPage, ch *charge) {
+	paid := ch.Status == "succeeded" && ch.Captured
+	if paid && refundable(ch) > 0 && !s.chargedBack(ch) {
+		p.Refundable = amountText(refundable(ch), ch.Currency)
+	}
+	p.Disputable = paid
+	for _, r := range s.refunds.newest(func(r *refund) bool { return r.Charge.id == ch.ID }) {
+		line := returnLine{ID: r.ID, Status: r.Status, Amount: amountText(r.Amount, r.Currency), Open: true}
+		if r.Status == "failed" || r.Status == "canceled" {
+			line.Tone, line.Open = "bad", false
 		}
-		s.say("payment  declined for " + id)
-		s.respond(w, r, http.StatusPaymentRequired, outcomeJSON{Session: id, Outcome: "declined", Events: ids(events)},
-			"/pay/"+id+"?declined=1")
-	case "", "pay":
-		o, err := payOptions(r)
-		if err != nil {
-			s.payFailed(w, r, err)
-			return
+		p.Refunds = append(p.Refunds, line)
+	}
+	for _, d := range s.disputes.newest(func(d *dispute) bool { return d.Charge.id == ch.ID }) {
+		line := returnLine{ID: d.ID, Status: words(d.Status), Amount: amountText(d.Amount, d.Currency), Open: d.open(), Tone: "bad"}
+		if d.open() {
+			p.Disputable = false
 		}
-		p, err := s.Pay(id, o) //nolint:contextcheck // likewise
-		if err != nil {
-			s.payFailed(w, r, err)
-			return
+		if d.Status == "won" {
+			line.Tone = "good"
 		}
-		s.mu.Lock()
-		v := s.sessions[id]
-		to, total := returnTo(v), amountText(v.AmountTotal, v.Currency)
-		s.mu.Unlock()
-		s.say(fmt.Sprintf("payment  %s for %s, intent %s", total, id, p.PaymentIntentID))
-		s.respond(w, r, http.StatusOK, outcomeJSON{
-			Session: id, Outcome: "paid", PaymentIntent: optional(p.PaymentIntentID), Charge: optional(p.ChargeID),
-			Events: ids(p.Events), ReturnTo: to,
-		}, to)
-	default:
-		s.payFailed(w, r, fmt.Errorf("%w: action is pay or decline, not %q", ErrBadPayment, action))
+		p.Disputes = append(p.Disputes, line)
 	}
 }
 
-func payOptions(r *http.Request) (PayOptions, error) {
-	o := PayOptions{Email: r.PostFormValue("email")}
-	if v := r.PostFormValue("amount"); v != "" {
-		amount, err := strconv.ParseInt(v, 10, 64)
-		if err != nil {
-			return o, fmt.Errorf("%w: amount %q is no integer of minor units", ErrBadPayment, v)
+func methodGroups() []methodGroup {
+	groups := []methodGroup{{Label: "Cards"}, {Label: "Declined cards"}, {Label: "Bank debits"}}
+	for _, m := range testMethods() {
+		i := 0
+		switch {
+		case m.label == "" || m.challenge:
+			continue
+		case m.decline != nil:
+			i = 1
+		case m.delayed():
+			i = 2
 		}
-		o.Amount = &amount
+		groups[i].Methods = append(groups[i].Methods, payMethod{m.name, m.label})
 	}
-	return o, nil
+	return groups
 }
 
-// outcomeJSON is the page's answer to a program; it is ours, not Stripe's.
-type outcomeJSON struct {
-	Session       string   `json:"session"`
-	Outcome       string   `json:"outcome"`
-	PaymentIntent optional `json:"payment_intent"`
-	Charge        optional `json:"charge"`
-	Events        []string `json:"events"`
-	ReturnTo      string   `json:"return_to,omitempty"`
-	Error         string   `json:"error,omitempty"`
-}
-
-// respond answers a program, or sends a browser on. A declined card is 402 to the one and an explanation to the other.
-func (s *Sim) respond(w http.ResponseWriter, r *http.Request, status int, o outcomeJSON, to string) {
-	if !wantsJSON(r) {
-		http.Redirect(w, r, to, http.StatusSeeOther) //nolint:gosec // the merchant said where, when creating the session
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(encode(o))
-}
-
-func (s *Sim) payFailed(w http.ResponseWriter, r *http.Request, err error) {
-	status := http.StatusBadRequest
-	switch {
-	case errors.Is(err, ErrNoSession):
-		status = http.StatusNotFound
-	case errors.Is(err, ErrNotOpen):
-		status = http.StatusConflict
-	}
-	if wantsJSON(r) {
-		s.respond(w, r, status, outcomeJSON{
-			Session: r.PathValue("session"), Outcome: "refused", Events: []string{}, Error: err.Error(),
-		}, "")
-		return
-	}
-	s.renderPayPage(w, r, status, err.Error())
-}
-
-func wantsJSON(r *http.Request) bool {
-	return strings.Contains(r.Header.Get("Accept"), "application/json")
-}
+func words(status string) string { return strings.ReplaceAll(status, "_", " ") }
 
 // returnTo puts the session's id in the place Stripe documents
 // (https://docs.stripe.com/payments/checkout/custom-success-page).
 func returnTo(v *session) string {
 	return strings.ReplaceAll(v.SuccessURL, "{CHECKOUT_SESSION_ID}", v.ID)
-}
-
-func ids(events []Event) []string {
-	out := make([]string, len(events))
-	for i, e := range events {
-		out[i] = e.ID
-	}
-	return out
 }

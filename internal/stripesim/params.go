@@ -20,6 +20,7 @@ const (
 	array                   // items of one kind
 	metadata                // any names, string values
 	span                    // an integer, or gt gte lt lte
+	anything                // whatever is there is taken and has no effect
 	unsupported             // Stripe has it, this simulation does not
 )
 
@@ -56,6 +57,8 @@ func (sp spec) check(path string, n *node) *apiError {
 		return spec{kind: integer}.checkText(path, n)
 	case unsupported:
 		return invalid("", path, "The simulated Stripe does not support this parameter: %s", path)
+	case anything:
+		return nil
 	case text, integer, boolean:
 		return sp.checkText(path, n)
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Serve runs a Sim at addr until ctx ends. It prints one line with the URL once it listens, then one line per API request,
+// Serve runs a Sim at addr until ctx ends, with its state in the file c.State if that is named. It prints one line with the URL once it listens, then one line per API request,
 // payment and delivery. A graceful end is no error.
 func Serve(ctx context.Context, addr string, c Config, out io.Writer) error {
 	var lc net.ListenConfig
@@ -22,23 +22,33 @@ func Serve(ctx context.Context, addr string, c Config, out io.Writer) error {
 	if c.BaseURL == "" {
 		c.BaseURL = "http://" + reachable(l.Addr())
 	}
-	s := New(c)
-	defer s.Close()
 	printer := &printer{out: out}
-	s.observe = func(line string) { printer.print(s.cfg.Now().Format(time.TimeOnly) + "  " + line) }
 	printer.print("Simulated Stripe at " + c.BaseURL)
+	c.observe = func(at time.Time, line string) { printer.print(at.Format(time.TimeOnly) + "  " + line) }
+	s, err := Open(c) //nolint:contextcheck // deliveries end with Close, not before
+	if err != nil {
+		_ = l.Close()
+		return err
+	}
+	defer s.Close()
 
 	srv := &http.Server{
 		Handler:           s.Handler(),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 	}
+	ticking := time.NewTicker(time.Second)
+	defer ticking.Stop()
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(l) }()
-	select {
-	case err := <-failed:
-		return fmt.Errorf("serving at %s: %w", addr, err)
-	case <-ctx.Done():
+	for ctx.Err() == nil {
+		select {
+		case err := <-failed:
+			return fmt.Errorf("serving at %s: %w", addr, err)
+		case <-ticking.C:
+			s.Tick() //nolint:contextcheck // deliveries outlive the tick that caused them
+		case <-ctx.Done():
+		}
 	}
 
 	s.Close() // first: it also ends injected waits, which would hold requests open

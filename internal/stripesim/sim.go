@@ -6,10 +6,12 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// APIVersion is the only version the simulation renders. stripe-go v79 is pinned to it.
+// APIVersion is the version in which the API answers, and events too unless Config or an Endpoint says otherwise.
+// stripe-go v79 is pinned to it.
 const APIVersion = "2024-06-20"
 
 // Config says how a Sim behaves. The zero value is a test-mode account that delivers nothing.
@@ -26,41 +28,72 @@ type Config struct {
 	Delay          time.Duration   // wait before the first attempt of each delivery
 	Duplicates     int             // each event is delivered 1+Duplicates times to each endpoint
 
+	EventAPIVersion string        // the account's default for events, one of EventAPIVersions; default APIVersion
+	RateLimit       int           // API requests per second by the clock, more are answered 429; 0 is no limit
+	RetryAfter      string        // the Retry-After header of those 429, if any: Stripe promises none
+	Lag             time.Duration // how long delayed debits, failing refunds and disputes of test cards take; default: none
+	TaxBasisPoints  int64         // what automatic_tax adds, default 1900 (19 %)
+
 	HTTPClient *http.Client // for deliveries; redirects are never followed
 	Log        *slog.Logger // default: discarded
 	BaseURL    string       // where the pay page is reached, see SetBaseURL
+	State      string       // Open reads and keeps everything in this file; "" is memory alone
+
+	observe func(at time.Time, line string) // Serve's printer
 }
 
 // Endpoint is one webhook endpoint. Several secrets give several v1 signatures in one header, in the order given, as
 // Stripe does while a secret is being rolled.
 type Endpoint struct {
-	URL     string
-	Secrets []string
+	URL        string
+	Secrets    []string
+	APIVersion string   // what its events are rendered in, default Config.EventAPIVersion
+	Types      []string // event types it wants; none is all
+	Thin       bool     // it gets thin events: a reference to the object, not the object
 }
 
 // Sim is one simulated Stripe account. Its methods may be used by several goroutines at once.
 type Sim struct {
-	cfg     Config
-	client  *http.Client
-	observe func(line string) // Serve's printer; nil elsewhere
+	cfg    Config
+	client *http.Client
 
 	ctx   context.Context // ends with Close; deliveries and injected waits live under it
 	stop  context.CancelFunc
 	tasks sync.WaitGroup
 
+	offset atomic.Int64 // of the clock, in nanoseconds
+
+	persistent bool       // Open made it, with a state file
+	saving     sync.Mutex // one writer of the state file at a time; taken before mu
+	saved      int64      // the version in the file
+
 	// mu guards everything below. It is never held across a network call or a wait.
-	mu          sync.Mutex
-	closed      bool
-	baseURL     string
-	endpoints   []Endpoint
-	sessions    map[string]*session
-	intents     map[string]*paymentIntent
-	charges     map[string]*charge
-	events      []*event
-	keys        map[string]*keyed
-	calls       []Call
-	attempts    []Attempt
-	faults      []*Fault
+	mu       sync.Mutex
+	closed   bool
+	baseURL  string
+	version  int64 // grows with every change
+	hooks    table[webhookEndpoint]
+	products table[product]
+	prices   table[price]
+	coupons  table[coupon]
+	promos   table[promotionCode]
+	methods  table[paymentMethod]
+	sessions table[session]
+	intents  table[paymentIntent]
+	charges  table[charge]
+	refunds  table[refund]
+	disputes table[dispute]
+	events   table[event]
+	keys     map[string]*keyed
+	calls    []Call
+	attempts []Attempt
+	faults   []*Fault
+	due      []due
+	locked   map[string]bool // ids of objects that a delayed request works on
+
+	nextExpiry  int64           // when the first open session expires, 0 if none does
+	second      int64           // what asked counts
+	asked       int             // API requests in that second
 	outstanding int             // deliveries not yet ended
 	idle        []chan struct{} // closed when outstanding reaches zero
 }
@@ -84,22 +117,27 @@ func New(c Config) *Sim {
 	if c.AttemptTimeout <= 0 {
 		c.AttemptTimeout = 10 * time.Second
 	}
+	if c.EventAPIVersion == "" {
+		c.EventAPIVersion = APIVersion
+	}
+	if c.TaxBasisPoints <= 0 {
+		c.TaxBasisPoints = 1900
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	return &Sim{
-		cfg:       c,
-		client:    deliveryClient(c.HTTPClient),
-		ctx:       ctx,
-		stop:      stop,
-		baseURL:   strings.TrimSuffix(c.BaseURL, "/"),
-		endpoints: cloneEndpoints(c.Webhooks),
-		sessions:  map[string]*session{},
-		intents:   map[string]*paymentIntent{},
-		charges:   map[string]*charge{},
-		keys:      map[string]*keyed{},
+	s := &Sim{
+		cfg:     c,
+		client:  deliveryClient(c.HTTPClient),
+		ctx:     ctx,
+		stop:    stop,
+		baseURL: strings.TrimSuffix(c.BaseURL, "/"),
+		keys:    map[string]*keyed{},
+		locked:  map[string]bool{},
 	}
+	s.setWebhooks(c.Webhooks)
+	return s
 }
 
 // Close stops every delivery, also one in flight, and waits until they have ended. The API goes on answering, so that a
@@ -112,15 +150,6 @@ func (s *Sim) Close() {
 	s.tasks.Wait()
 }
 
-// SetWebhooks replaces the endpoints. A delivery belongs to a position in this list: one that is waiting for its next
-// attempt goes to whatever stands there then, with its secrets, and ends if nothing does, as Stripe stops for a deleted
-// endpoint. So a receiver may come back on another port, and a secret may be rolled between two attempts.
-func (s *Sim) SetWebhooks(endpoints []Endpoint) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.endpoints = cloneEndpoints(endpoints)
-}
-
 // SetBaseURL says where Handler is reached; session.url of sessions created from now on points there.
 func (s *Sim) SetBaseURL(url string) {
 	s.mu.Lock()
@@ -128,34 +157,11 @@ func (s *Sim) SetBaseURL(url string) {
 	s.baseURL = strings.TrimSuffix(url, "/")
 }
 
-// Session returns the session as the API would, in Stripe's JSON.
-func (s *Sim) Session(id string) (json []byte, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if v, ok := s.sessions[id]; ok {
-		return encode(v), true
-	}
-	return nil, false
-}
-
-// PaymentIntent returns the intent as the API would, in Stripe's JSON.
-func (s *Sim) PaymentIntent(id string) (json []byte, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if v, ok := s.intents[id]; ok {
-		return encode(v), true
-	}
-	return nil, false
-}
-
-// Charge returns the charge as the API would, in Stripe's JSON.
-func (s *Sim) Charge(id string) (json []byte, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if v, ok := s.charges[id]; ok {
-		return encode(v), true
-	}
-	return nil, false
+// finish ends a change begun by locking mu: it gives the lock back and keeps what has changed.
+func (s *Sim) finish() {
+	s.version++
+	s.mu.Unlock()
+	s.save()
 }
 
 // wait pauses for d and reports whether the Sim is still open.
@@ -175,15 +181,7 @@ func (s *Sim) wait(d time.Duration) bool {
 
 // say tells Serve's printer one line; elsewhere nobody listens.
 func (s *Sim) say(line string) {
-	if s.observe != nil {
-		s.observe(line)
+	if s.cfg.observe != nil {
+		s.cfg.observe(s.now(), line)
 	}
-}
-
-func cloneEndpoints(list []Endpoint) []Endpoint {
-	out := make([]Endpoint, len(list))
-	for i, e := range list {
-		out[i] = Endpoint{URL: e.URL, Secrets: append([]string(nil), e.Secrets...)}
-	}
-	return out
 }

@@ -30,7 +30,11 @@ type bundle struct {
 // setup serves a Sim and a stripe-go client for it. The client never retries by itself.
 func setup(t *testing.T, c Config) bundle {
 	t.Helper()
-	sim := New(c)
+	return serve(t, New(c))
+}
+
+func serve(t *testing.T, sim *Sim) bundle {
+	t.Helper()
 	srv := httptest.NewServer(sim.Handler())
 	t.Cleanup(srv.Close)
 	t.Cleanup(sim.Close)

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"log/slog"
 	"net/http"
 	"time"
@@ -32,6 +33,18 @@ func (h *Health) Register(routes gin.IRoutes) {
 // to restart it.
 func (h *Health) alive(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "ok"}) }
 
+// migrated is satisfied by a database that is ahead: while a deploy replaces one instance
+// after the other, the first new one migrates, and the old ones are all there is to serve.
+// Migrations only add. Starting against a database that is ahead is refused elsewhere.
+func (h *Health) migrated(ctx context.Context) error {
+	err := migrations.Check(ctx, h.SQL)
+	if errors.Is(err, migrations.ErrAhead) {
+		h.Log.Warn("the database is ahead of this binary", "error", err.Error())
+		return nil
+	}
+	return err
+}
+
 // ready says whether requests would be served: the database answers, it is at this binary's
 // version, and the queue's tables are there.
 func (h *Health) ready(c *gin.Context) {
@@ -42,7 +55,7 @@ func (h *Health) ready(c *gin.Context) {
 		ask  func(context.Context) error
 	}{
 		{"database", h.SQL.PingContext},
-		{"migrations", func(ctx context.Context) error { return migrations.Check(ctx, h.SQL) }},
+		{"migrations", h.migrated},
 		{"queue", func(ctx context.Context) error {
 			_, err := h.SQL.ExecContext(ctx, `SELECT 1 FROM river_job LIMIT 1`)
 			return err

@@ -105,11 +105,12 @@ func TestHealth(t *testing.T) {
 			must(t, err)
 			return dsn
 		}, 503, "Not ready: migrations."},
+		// While a deploy replaces one instance after the other, the old ones are all there is to serve.
 		"Ahead": {func(t *testing.T, dsn string) string {
 			t.Helper()
 			execute(t, dsn, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, true)`)
 			return dsn
-		}, 503, "Not ready: migrations."},
+		}, 200, ""},
 		"Never migrated": {func(t *testing.T, _ string) string { t.Helper(); return devpgtest.NewEmpty(t) }, 503, "Not ready: migrations."},
 		"No queue": {func(t *testing.T, dsn string) string {
 			t.Helper()
