@@ -25,9 +25,9 @@ type Drainer struct {
 	Queue     *Queue
 	Providers map[string]webhooks.Provider // by name; they only parse here
 
-	// Livemode and Account are the world whose events count. An event of another mode or
-	// account is ignored, and never touches an order. Livemode is nil in a process without
-	// an API key, which cannot tell: there the payment's own mode decides alone.
+	// Livemode and Account are the world of this process: an event of another that names no
+	// recorded payment is ignored instead of waited for. (That it never touches a payment of
+	// another world, orders sees to.) Livemode is nil in a process without an API key.
 	Livemode *bool
 	Account  string
 
@@ -85,7 +85,7 @@ func (d *Drainer) Drain(ctx context.Context) (int, error) {
 		return 0, d.giveBack(ctx, token, rows)
 	}
 	if err := d.apply(ctx, token, rows); err != nil {
-		d.oneByOne(ctx, token, rows, err)
+		d.recover(ctx, token, rows, err)
 	}
 	return len(rows) + len(died), nil
 }
@@ -98,27 +98,53 @@ func (d *Drainer) claim(ctx context.Context, token webhooks.Claim) (rows, died [
 	return d.Inbox.Claim(ctx, token, d.Batch, d.MaxAttempts, d.Lease)
 }
 
-// oneByOne handles a batch that failed as a whole.
-func (d *Drainer) oneByOne(ctx context.Context, token webhooks.Claim, rows []webhooks.Delivery, cause error) {
-	if database.NoFault(cause) || ctx.Err() != nil {
-		d.Log.Warn("deliveries given back", "count", len(rows), "reason", cause.Error())
-		if err := d.giveBack(ctx, token, rows); err != nil {
-			d.Log.Error("deliveries not given back; their lease will lapse", "count", len(rows), "error", err.Error())
-		}
+// recover decides what becomes of a batch that failed as a whole.
+//
+// A server that is away, or a stop, is no fault of any row: all go back with their attempts.
+// Anything else may be one row's matter, be it a row that cannot be applied, one whose order
+// somebody has locked, or one that costs its connection whenever it is touched: so they are
+// done one by one, and only that row pays for it.
+func (d *Drainer) recover(ctx context.Context, token webhooks.Claim, rows []webhooks.Delivery, cause error) {
+	if ctx.Err() != nil || database.Away(cause) {
+		d.returnRows(ctx, token, rows, cause)
 		return
 	}
-	if len(rows) > 1 {
-		for _, row := range rows {
-			alone := []webhooks.Delivery{row}
-			if err := d.apply(ctx, token, alone); err != nil {
-				d.oneByOne(ctx, token, alone, err)
-			}
+	// Half the lease: what is not reached by then goes back while it is still ours.
+	patience, cancel := context.WithTimeout(ctx, d.Lease/2)
+	defer cancel()
+	for n, row := range rows {
+		if patience.Err() != nil {
+			d.returnRows(ctx, token, rows[n:], cause)
+			return
 		}
-		return
+		alone := []webhooks.Delivery{row}
+		err := cause
+		if len(rows) > 1 {
+			err = d.apply(ctx, token, alone)
+		}
+		switch {
+		case err == nil:
+		case database.Away(err) || database.Contended(err):
+			d.returnRows(ctx, token, alone, err)
+		default:
+			d.fail(ctx, token, row, err)
+		}
 	}
+}
 
-	row := rows[0]
-	dead, err := d.Inbox.Fail(context.WithoutCancel(ctx), token, row.Key(), cause, d.MaxAttempts, backoff(row.Attempts))
+// returnRows gives rows back, or says why it could not: then their lease lapses.
+func (d *Drainer) returnRows(ctx context.Context, token webhooks.Claim, rows []webhooks.Delivery, cause error) {
+	d.Log.Warn("deliveries given back", "count", len(rows), "reason", cause.Error())
+	if err := d.giveBack(ctx, token, rows); err != nil {
+		d.Log.Error("deliveries not given back; their lease will lapse", "count", len(rows), "error", err.Error())
+	}
+}
+
+// fail records one row's failed attempt.
+func (d *Drainer) fail(ctx context.Context, token webhooks.Claim, row webhooks.Delivery, cause error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	dead, err := d.Inbox.Fail(ctx, token, row.Key(), cause, d.MaxAttempts, backoff(row.Attempts))
 	switch {
 	case err != nil:
 		d.logOf(row).Error("failure not recorded; the lease will lapse", "error", err.Error(), "cause", cause.Error())
@@ -129,15 +155,18 @@ func (d *Drainer) oneByOne(ctx context.Context, token webhooks.Claim, rows []web
 	}
 }
 
+// settleTimeout bounds what is written after a batch has failed, also when the process has
+// been told to stop: worth a moment, and no more.
+const settleTimeout = 5 * time.Second
+
 // backoff is the wait after the n-th failed attempt: 1, 2, 4… s, at most five minutes.
 func backoff(n int) time.Duration {
-	return min(time.Second<<min(n-1, 10), 5*time.Minute)
+	return min(time.Second<<min(max(n-1, 0), 10), 5*time.Minute)
 }
 
-// giveBack returns rows with their attempts. It is worth a moment even when the process has
-// been told to stop.
+// giveBack returns rows with their attempts.
 func (d *Drainer) giveBack(ctx context.Context, token webhooks.Claim, rows []webhooks.Delivery) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	return d.Inbox.GiveBack(ctx, token, keysOf(rows), giveBackAfter)
 }
@@ -158,6 +187,12 @@ func (d *Drainer) apply(ctx context.Context, token webhooks.Claim, rows []webhoo
 
 	var done []result
 	err = d.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if len(rows) == 1 {
+			// Done alone, a row may be the one whose order is locked, with others behind it.
+			if err := tx.Exec(`SET LOCAL lock_timeout = '250ms'`).Error; err != nil {
+				return err
+			}
+		}
 		ours, err := d.Inbox.Lock(ctx, tx, token, keysOf(rows))
 		if err != nil {
 			return err
@@ -251,10 +286,6 @@ func (d *Drainer) applyOne(ctx context.Context, tx *gorm.DB, it item) (result, e
 		return r, it.parseErr
 	case !it.event.Handled:
 		return end(webhooks.OutcomeIgnored, "this type says nothing about payments")
-	case d.Livemode != nil && it.row.Livemode != *d.Livemode:
-		return end(webhooks.OutcomeIgnored, "of the other mode (test or live)")
-	case it.row.Account != d.Account:
-		return end(webhooks.OutcomeIgnored, "of another account")
 	case len(it.event.Resources) == 0:
 		return end(webhooks.OutcomeUnsupported, "it names no object")
 	}
@@ -278,6 +309,14 @@ func (d *Drainer) applyOne(ctx context.Context, tx *gorm.DB, it item) (result, e
 	case orders.Mode:
 		return end(webhooks.OutcomeIgnored, "the payment is of another mode or account")
 	case orders.Unknown:
+		// Only here does this process's own world decide: a payment that was recorded has its
+		// own mode and account, and a process with an old key must not drop its events.
+		switch {
+		case d.Livemode != nil && it.row.Livemode != *d.Livemode:
+			return end(webhooks.OutcomeIgnored, "of the other mode (test or live)")
+		case it.row.Account != d.Account:
+			return end(webhooks.OutcomeIgnored, "of another account")
+		}
 		r.verdict, err = d.park(ctx, tx, it)
 		return r, err
 	}
@@ -290,6 +329,7 @@ func factOf(row webhooks.Delivery, e webhooks.Event) orders.Fact {
 		Provider: row.Provider, Resources: e.Resources, Livemode: row.Livemode, Account: row.Account,
 		Status:        orders.Status(e.Status),
 		ReceivedMinor: e.ReceivedMinor, ReceivedCurrency: e.Currency, IntendedMinor: e.IntendedMinor,
+		Breakdown:       (*orders.Breakdown)(e.Breakdown),
 		ObjectCreatedAt: e.CheckoutCreatedAt, Hint: e.Hint,
 		Cause: orders.Cause{Provider: row.Provider, EventID: row.EventID},
 	}

@@ -11,11 +11,14 @@ import (
 // Each stage has a queue of its own: the queue's notify limiter swallows the wake-up of a
 // job that is enqueued by another of the same queue, which costs up to a second an order.
 // Attempts and backoff say how long a fault of the outside may last before the job is a
-// dead letter: the waits double from the first up to the longest.
+// dead letter: the waits double from the first up to the longest. Each is cut short by up to
+// half, at random, so that jobs that failed together do not come back together; the table
+// says how long it takes at most. What asks for a wait of its own (Retry-After) gets it.
 //
 //	kind              queue            attempts  waits        timeout  gives up after
 //	fulfill_order     fulfill_order    25        1 s … 1 h    20 s     14 h
 //	create_checkout   create_checkout  30        1 s … 1 h    40 s     19 h: before the key is forgotten
+//	expire_checkout   expire_checkout  30        1 s … 1 h    40 s     19 h: before the key is forgotten
 //	notify_provider   notify_provider  30        1 s … 1 h    40 s     19 h: before the key is forgotten
 //	send_receipt      send_receipt     40        1 s … 1 h    60 s     29 h
 //	read_payment      read_payment     80        1 s … 1 h    40 s     3 d: as long as Stripe redelivers
@@ -26,6 +29,8 @@ func limitsOf(kind string) limits {
 		return limits{queue: "fulfill_order", attempts: 25, longest: time.Hour, timeout: 20 * time.Second}
 	case kindCreateCheckout:
 		return limits{queue: "create_checkout", attempts: 30, longest: time.Hour, timeout: 40 * time.Second}
+	case kindExpireCheckout:
+		return limits{queue: "expire_checkout", attempts: 30, longest: time.Hour, timeout: 40 * time.Second}
 	case kindNotifyProvider:
 		return limits{queue: "notify_provider", attempts: 30, longest: time.Hour, timeout: 40 * time.Second}
 	case kindSendReceipt:
@@ -41,6 +46,7 @@ func limitsOf(kind string) limits {
 const (
 	kindFulfillOrder   = "fulfill_order"
 	kindCreateCheckout = "create_checkout"
+	kindExpireCheckout = "expire_checkout"
 	kindNotifyProvider = "notify_provider"
 	kindSendReceipt    = "send_receipt"
 	kindReadPayment    = "read_payment"
@@ -50,8 +56,15 @@ const (
 // kinds are all kinds.
 func kinds() []string {
 	return []string{
-		kindFulfillOrder, kindCreateCheckout, kindNotifyProvider, kindSendReceipt, kindReadPayment, kindSweepParked,
+		kindFulfillOrder, kindCreateCheckout, kindExpireCheckout, kindNotifyProvider, kindSendReceipt, kindReadPayment,
+		kindSweepParked,
 	}
+}
+
+// performsCalls reports whether the jobs of a kind perform calls at the provider, under a key
+// that the provider forgets.
+func performsCalls(kind string) bool {
+	return kind == kindCreateCheckout || kind == kindExpireCheckout || kind == kindNotifyProvider
 }
 
 // sweepEvery is how often parked deliveries are matched with what has been learned: it only
@@ -62,7 +75,7 @@ const sweepEvery = 30 * time.Second
 // dead process. It must be longer than any job's timeout.
 const rescueAfter = 90 * time.Second
 
-// takeOverAfter is how long the job of a checkout call leaves the request handler to make
+// takeOverAfter is how long the job of a call about a checkout leaves the request handler to make
 // the call itself.
 const takeOverAfter = 5 * time.Second
 
@@ -74,7 +87,7 @@ type limits struct {
 	timeout  time.Duration
 }
 
-// wait is the time before the attempt that follows the n-th, n from 1.
+// wait is the time before the attempt that follows the n-th, n from 1, at most.
 func (l limits) wait(n int) time.Duration {
 	wait := time.Second
 	for range n - 1 {
@@ -85,7 +98,14 @@ func (l limits) wait(n int) time.Duration {
 	return wait
 }
 
-// horizon is how long a fault may last before the job gives up.
+// spread is a wait as it is waited: from half of it to all of it, by a random number from 0
+// to 1. Without it, two hundred jobs that were turned away together are turned away together
+// again, at every wait up to the longest.
+func spread(wait time.Duration, random float64) time.Duration {
+	return wait - time.Duration(float64(wait/2)*random)
+}
+
+// horizon is how long a fault may last before the job gives up, at most.
 func (l limits) horizon() time.Duration {
 	var sum time.Duration
 	for n := 1; n < l.attempts; n++ {
@@ -111,6 +131,16 @@ type CreateCheckoutArgs struct {
 
 // Kind implements river.JobArgs.
 func (CreateCheckoutArgs) Kind() string { return kindCreateCheckout }
+
+// ExpireCheckoutArgs asks to make the call that ends an open checkout, if the request handler
+// that wrote it down did not.
+type ExpireCheckoutArgs struct {
+	Key       string    `json:"idempotency_key"`
+	PaymentID uuid.UUID `json:"payment_id"`
+}
+
+// Kind implements river.JobArgs.
+func (ExpireCheckoutArgs) Kind() string { return kindExpireCheckout }
 
 // NotifyProviderArgs asks to write order and license ids onto the provider's object.
 type NotifyProviderArgs struct {

@@ -23,7 +23,8 @@ func (d *Drainer) park(ctx context.Context, tx *gorm.DB, it item) (webhooks.Verd
 	v := webhooks.Verdict{Key: it.row.Key(), Resources: it.event.Resources}
 	order, marked := ourOrder(it.event)
 	switch {
-	case it.row.Waited < d.ParkFor:
+	case it.row.Waited < d.ParkFor, it.row.Outcome == nil:
+		// Also the first time it is looked at, however late that is: a backlog is not a wait.
 		v.Outcome = webhooks.OutcomeParked
 		// As long again as it has waited: 1, 2, 4… s, without a counter.
 		v.RetryIn = min(max(it.row.Waited, time.Second), time.Minute)
@@ -61,7 +62,7 @@ func (d *Drainer) readPaymentsOf(ctx context.Context, tx *gorm.DB, order uuid.UU
 		return fmt.Errorf("looking for the payments of order %s: %w", order, err)
 	}
 	for _, id := range payments {
-		if err := d.Queue.WantRead(ctx, tx, id); err != nil {
+		if err := d.Orders.WantRead(ctx, tx, id); err != nil {
 			return err
 		}
 	}

@@ -16,11 +16,32 @@ import (
 // provider what a payment paid for. Settling the answer and completing the job are one
 // transaction (TX4).
 func (s *Service) PerformCall(ctx context.Context, key string, complete Complete) error {
-	return s.Calls.Perform(ctx, key, func(ctx context.Context, tx *gorm.DB, c provider.Call, a provider.Answer) error {
+	err := s.Calls.Perform(ctx, key, func(ctx context.Context, tx *gorm.DB, c provider.Call, a provider.Answer) error {
 		if err := s.settle(ctx, tx, c, a); err != nil {
 			return err
 		}
 		return complete(tx)
+	})
+	if errors.Is(err, provider.ErrRefused) {
+		if failed := s.settleRefusal(ctx, key); failed != nil {
+			return failed // so that the job comes back; the call is refused again without being sent
+		}
+	}
+	return err
+}
+
+// settleRefusal applies that a call will never be made. The job stays a dead letter: somebody
+// has to see why. It runs again whenever the call is tried again, and does nothing then.
+func (s *Service) settleRefusal(ctx context.Context, key string) error {
+	var call provider.Call
+	if err := s.DB.WithContext(ctx).First(&call, "idempotency_key = ?", key).Error; err != nil {
+		return fmt.Errorf("reading call %s: %w", key, err)
+	}
+	if call.Operation != provider.OpCheckout || call.State != provider.CallFailed {
+		return nil
+	}
+	return s.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		return s.Orders.CheckoutRefused(ctx, tx, call.SubjectID, orders.Cause{Provider: "job", EventID: kindCreateCheckout})
 	})
 }
 
@@ -29,6 +50,8 @@ func (s *Service) settle(ctx context.Context, tx *gorm.DB, c provider.Call, a pr
 	switch c.Operation {
 	case provider.OpCheckout:
 		return s.Orders.SettleCheckout(ctx, tx, c, a)
+	case provider.OpExpire:
+		return s.Orders.SettleExpiry(ctx, tx, c)
 	case provider.OpFulfill:
 		return nil // the answer changes nothing here
 	}
@@ -95,6 +118,7 @@ func factOfRead(p orders.Payment, state provider.PaymentState) orders.Fact {
 	case state.Succeeded:
 		f.Status = orders.StatusSucceeded
 		f.ReceivedMinor, f.ReceivedCurrency, f.IntendedMinor = state.ReceivedMinor, state.Currency, state.IntendedMinor
+		f.Breakdown = (*orders.Breakdown)(state.Breakdown)
 	case state.Canceled:
 		f.Status = orders.StatusCanceled
 	case state.Expired:

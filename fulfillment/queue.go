@@ -49,6 +49,8 @@ func (q *Queue) EnqueueCall(ctx context.Context, tx *gorm.DB, c provider.Call) e
 	switch c.Operation {
 	case provider.OpCheckout:
 		return q.enqueue(ctx, tx, CreateCheckoutArgs{Key: c.IdempotencyKey}, takeOverAfter)
+	case provider.OpExpire:
+		return q.enqueue(ctx, tx, ExpireCheckoutArgs{Key: c.IdempotencyKey, PaymentID: c.SubjectID}, takeOverAfter)
 	case provider.OpFulfill:
 		return q.enqueue(ctx, tx, NotifyProviderArgs{Key: c.IdempotencyKey}, 0)
 	}

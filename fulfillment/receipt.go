@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/uuid"
 	"gorm.io/gorm"
+
+	"paidonce/internal/database"
 )
 
 // MailKind is what a mail is about; with the order and a subject it is the mail's identity.
@@ -34,6 +36,7 @@ type sentReceipt struct {
 	State        ReceiptState
 	Request      []byte
 	SendingUntil *time.Time
+	Live         bool // its sender still has time, by the database's clock
 	Attempts     int
 }
 
@@ -54,19 +57,19 @@ func (s *Service) SendReceipt(ctx context.Context, args SendReceiptArgs, complet
 		return errMailNotConfigured
 	}
 	s.crash("CW12")
-	request, err := s.beginReceipt(ctx, args, complete)
-	if err != nil || request == nil {
+	begun, err := s.beginReceipt(ctx, args, complete)
+	if err != nil || begun == nil {
 		return err
 	}
 	var message Message
-	if err := json.Unmarshal(request, &message); err != nil {
+	if err := json.Unmarshal(begun.Request, &message); err != nil {
 		return fmt.Errorf("receipt of order %s: its frozen request is unreadable: %w", args.OrderID, err)
 	}
 
 	s.crash("CW13")
 	providerID, sendErr := s.Mailer.Send(ctx, message)
 	s.crash("CW14")
-	if err := s.endReceipt(ctx, args, providerID, sendErr, complete); err != nil {
+	if err := s.endReceipt(ctx, args, begun.Attempts, providerID, sendErr, complete); err != nil {
 		return err
 	}
 	s.crash("CW15")
@@ -75,7 +78,7 @@ func (s *Service) SendReceipt(ctx context.Context, args SendReceiptArgs, complet
 
 // beginReceipt marks the mail as being sent and returns it. It returns nil, and completes
 // the job, if there is nothing to send.
-func (s *Service) beginReceipt(ctx context.Context, args SendReceiptArgs, complete Complete) (request []byte, err error) {
+func (s *Service) beginReceipt(ctx context.Context, args SendReceiptArgs, complete Complete) (mine *sentReceipt, err error) {
 	// Invariant I7: what may have happened is on record before it can happen.
 	// Without it: two workers, or a worker that died after the send, send twice. CW13, CW14.
 	const begin = `
@@ -83,9 +86,9 @@ UPDATE sent_receipts
 SET state = 'sending', sending_until = now() + make_interval(secs => @lease), attempts = attempts + 1, updated_at = now(),
     request = CASE WHEN request->>'from' = '' THEN request || CAST(@sender AS jsonb) ELSE request END
 WHERE order_id = @order_id AND kind = @kind AND subject_id = @subject_id AND state = 'intended'
-RETURNING state, request, sending_until, attempts`
+RETURNING request, attempts`
 	const read = `
-SELECT state, request, sending_until, attempts FROM sent_receipts
+SELECT state, sending_until, sending_until > now() AS live FROM sent_receipts
 WHERE order_id = @order_id AND kind = @kind AND subject_id = @subject_id FOR UPDATE`
 	const giveUp = `
 UPDATE sent_receipts
@@ -106,7 +109,7 @@ WHERE order_id = @order_id AND kind = @kind AND subject_id = @subject_id AND sta
 			return err
 		}
 		if len(begun) == 1 {
-			request = begun[0].Request
+			mine = &begun[0]
 			return nil
 		}
 		var found []sentReceipt
@@ -119,7 +122,7 @@ WHERE order_id = @order_id AND kind = @kind AND subject_id = @subject_id AND sta
 		if found[0].State != ReceiptSending {
 			return complete(tx) // sent, unknown or parked: not this job's any more
 		}
-		if s.Now().Before(*found[0].SendingUntil) {
+		if found[0].Live {
 			return errStillSending{until: *found[0].SendingUntil}
 		}
 		if err := tx.Exec(giveUp, named).Error; err != nil {
@@ -131,12 +134,15 @@ WHERE order_id = @order_id AND kind = @kind AND subject_id = @subject_id AND sta
 	if err != nil {
 		return nil, fmt.Errorf("beginning the receipt of order %s: %w", args.OrderID, err)
 	}
-	return request, nil
+	return mine, nil
 }
 
 // endReceipt records how the sending ended (TX4). Only what certainly did not go out is
 // intended again.
-func (s *Service) endReceipt(ctx context.Context, args SendReceiptArgs, providerID string, sendErr error, complete Complete) error {
+//
+// A sender that overslept its lease finds the row as unknown. That the mail did go out is
+// still worth writing down; anything else is not its business any more.
+func (s *Service) endReceipt(ctx context.Context, args SendReceiptArgs, attempt int, providerID string, sendErr error, complete Complete) error {
 	state, retry := ReceiptSent, false
 	var rejected *RejectedError
 	switch {
@@ -156,7 +162,8 @@ func (s *Service) endReceipt(ctx context.Context, args SendReceiptArgs, provider
 UPDATE sent_receipts
 SET state = @state, sending_until = NULL, provider_id = NULLIF(@provider_id, ''), last_error = NULLIF(@last_error, ''),
     sent_at = CASE WHEN @state = 'sent' THEN CAST(@now AS timestamptz) END, updated_at = @now
-WHERE order_id = @order_id AND kind = @kind AND subject_id = @subject_id AND state IN ('sending', 'unknown')`
+WHERE order_id = @order_id AND kind = @kind AND subject_id = @subject_id
+  AND ((state = 'sending' AND attempts = @attempt) OR (@state = 'sent' AND state = 'unknown'))`
 
 	// The process may have been told to stop while the mail was under way. That it went out
 	// is worth a moment more to write down.
@@ -164,7 +171,7 @@ WHERE order_id = @order_id AND kind = @kind AND subject_id = @subject_id AND sta
 	defer cancel()
 	err := s.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		ended := tx.Exec(end, map[string]any{
-			"state": state, "provider_id": providerID, "last_error": lastError, "now": s.Now(),
+			"state": state, "provider_id": providerID, "last_error": database.Text(lastError), "now": s.Now(), "attempt": attempt,
 			"order_id": args.OrderID, "kind": args.About, "subject_id": args.SubjectID,
 		})
 		if ended.Error != nil || retry {

@@ -38,6 +38,8 @@ func (d *Drainer) Run(ctx context.Context, wake <-chan struct{}) {
 // untilDue is how long nothing will be due, at most one poll. A row that is due but was
 // locked by another drainer would make it zero: then it is worth a short breath, not a spin.
 func (d *Drainer) untilDue(ctx context.Context) time.Duration {
+	ctx, cancel := context.WithTimeout(ctx, pollEvery)
+	defer cancel()
 	wait, open, err := d.Inbox.NextDue(ctx)
 	if err != nil || !open {
 		return pollEvery

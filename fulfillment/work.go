@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverdatabasesql"
+	"github.com/tidwall/gjson"
 	"gorm.io/gorm"
 
 	"paidonce/internal/database"
@@ -79,6 +81,9 @@ func Workers(s *Service) *river.Workers {
 	add(workers, s, func(ctx context.Context, a CreateCheckoutArgs, done Complete) error {
 		return s.PerformCall(ctx, a.Key, done)
 	})
+	add(workers, s, func(ctx context.Context, a ExpireCheckoutArgs, done Complete) error {
+		return s.ExpireCheckout(ctx, a.Key, a.PaymentID, done)
+	})
 	add(workers, s, func(ctx context.Context, a NotifyProviderArgs, done Complete) error {
 		return s.PerformCall(ctx, a.Key, done)
 	})
@@ -87,7 +92,11 @@ func Workers(s *Service) *river.Workers {
 		return s.ReadPayment(ctx, a.PaymentID, done)
 	})
 	add(workers, s, func(ctx context.Context, _ SweepParkedArgs, done Complete) error {
-		return s.SweepParked(ctx, done)
+		if err := s.SweepParked(ctx, done); err != nil {
+			// Not a dead letter: the next sweep is half a minute away, and sees the same.
+			s.Log.Warn("sweeping failed", "error", err.Error())
+		}
+		return nil
 	})
 	return workers
 }
@@ -99,12 +108,13 @@ type worker[A river.JobArgs] struct {
 
 	limits limits
 	log    *slog.Logger
+	random func() float64 // from 0 to 1; spreads the waits
 	do     func(ctx context.Context, args A, done Complete) error
 }
 
 func add[A river.JobArgs](to *river.Workers, s *Service, do func(context.Context, A, Complete) error) {
 	var args A
-	river.AddWorker(to, &worker[A]{limits: limitsOf(args.Kind()), log: s.Log, do: do})
+	river.AddWorker(to, &worker[A]{limits: limitsOf(args.Kind()), log: s.Log, random: rand.Float64, do: do})
 }
 
 // Timeout implements river.Worker.
@@ -112,7 +122,8 @@ func (w *worker[A]) Timeout(*river.Job[A]) time.Duration { return w.limits.timeo
 
 // NextRetry implements river.Worker.
 func (w *worker[A]) NextRetry(job *river.Job[A]) time.Time {
-	return time.Now().UTC().Add(w.limits.wait(len(job.Errors) + 1)) //nolint:forbidigo // River compares it with its own clock
+	wait := spread(w.limits.wait(len(job.Errors)+1), w.random())
+	return time.Now().UTC().Add(wait) //nolint:forbidigo // River compares it with its own clock
 }
 
 // Work implements river.Worker. It logs one line an attempt.
@@ -131,11 +142,12 @@ func (w *worker[A]) Work(ctx context.Context, job *river.Job[A]) error {
 	log := w.log.With("job_id", job.ID, "kind", job.Kind, "attempt", job.Attempt, "took_ms", time.Since(started).Milliseconds()).
 		With(idsOf(job.EncodedArgs)...)
 
-	next := instruct(err)
+	next := instruct(err, w.again(job))
+	snoozed := errors.As(next, new(*river.JobSnoozeError))
 	switch {
 	case err == nil:
 		log.Info("job done")
-	case job.Attempt >= job.MaxAttempts && !errors.As(next, new(*river.JobSnoozeError)):
+	case errors.As(next, new(*river.JobCancelError)), job.Attempt >= job.MaxAttempts && !snoozed:
 		log.Error("job is dead", "error", err.Error())
 	default:
 		log.Warn("job not done", "error", err.Error())
@@ -159,16 +171,40 @@ func idsOf(args []byte) []any {
 // mailPause is how often a receipt looks whether a transport is configured by now.
 const mailPause = time.Minute
 
+// again says when a job that was turned away may come back.
+type again struct {
+	pause time.Duration // its own next wait, spread
+	tired bool          // it has been put off for as long as a key lives
+}
+
+func (w *worker[A]) again(job *river.Job[A]) again {
+	turns := len(job.Errors) + int(gjson.GetBytes(job.Metadata, "snoozes").Int()) + 1
+	return again{
+		pause: spread(w.limits.wait(turns), w.random()),
+		tired: time.Since(job.CreatedAt) > provider.KeyLife,
+	}
+}
+
 // instruct turns a step's error into the queue's: later without an attempt (snooze), never
 // (cancel), or again by the kind's own schedule.
-func instruct(err error) error {
+//
+// Being put off by the provider costs no attempt, but has its end: a job that is as old as a
+// key can get pays with attempts from then on, and so ends as a dead letter. What waits for
+// configuration asks nobody, and waits.
+func instruct(err error, next again) error {
 	var retry *provider.RetryError
 	var sending errStillSending
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &retry) && retry.After > 0:
-		return river.JobSnooze(retry.After)
+	case errors.As(err, &retry):
+		if retry.After == 0 || next.tired {
+			return err
+		}
+		// Not sooner than asked, and not when all the others come that were told the same.
+		return river.JobSnooze(retry.After + next.pause)
+	case errors.Is(err, ErrNotSent):
+		return err // the mail server's fault, however much it looks like a lost connection
 	case errors.As(err, &sending):
 		return river.JobSnooze(max(time.Until(sending.until), time.Second))
 	case errors.Is(err, provider.ErrInFlight):

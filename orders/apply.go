@@ -50,7 +50,7 @@ func (s *Store) Apply(ctx context.Context, tx *gorm.DB, f Fact) (Result, error) 
 		}
 	}
 	if merged.read {
-		if err := s.wantRead(ctx, tx, payment.ID); err != nil {
+		if err := s.WantRead(ctx, tx, payment.ID); err != nil {
 			return result, err
 		}
 	}
@@ -143,6 +143,10 @@ func (s *Store) save(tx *gorm.DB, p *Payment) error {
 		"received_minor":    p.ReceivedMinor,
 		"received_currency": p.ReceivedCurrency,
 		"intended_minor":    p.IntendedMinor,
+		"subtotal_minor":    p.SubtotalMinor,
+		"discount_minor":    p.DiscountMinor,
+		"tax_minor":         p.TaxMinor,
+		"shipping_minor":    p.ShippingMinor,
 		"object_created_at": p.ObjectCreatedAt,
 		"read_seq":          p.ReadSeq,
 		"updated_at":        s.Now(),
@@ -153,9 +157,9 @@ func (s *Store) save(tx *gorm.DB, p *Payment) error {
 	return nil
 }
 
-// wantRead counts a wish to read the payment and has it carried out.
-func (s *Store) wantRead(ctx context.Context, tx *gorm.DB, id uuid.UUID) error {
-	if err := tx.Exec(`UPDATE payments SET read_wanted = read_wanted + 1 WHERE id = ?`, id).Error; err != nil {
+// WantRead counts a wish to read the payment and has it carried out.
+func (s *Store) WantRead(ctx context.Context, tx *gorm.DB, id uuid.UUID) error {
+	if err := tx.WithContext(ctx).Exec(`UPDATE payments SET read_wanted = read_wanted + 1 WHERE id = ?`, id).Error; err != nil {
 		return fmt.Errorf("wanting a read of payment %s: %w", id, err)
 	}
 	return s.Reader.WantRead(ctx, tx, id)

@@ -89,8 +89,10 @@ func TestCreate_FreezesTheCheckoutCall(t *testing.T) {
 		line(0, "Key", 1999, 2),
 		line(1, "Small+key", 820, 1),
 		"metadata[paidonce_order]=" + order,
+		"metadata[paidonce_payment]=" + created.PaymentID.String(),
 		"mode=payment",
 		"payment_intent_data[metadata][paidonce_order]=" + order,
+		"payment_intent_data[metadata][paidonce_payment]=" + created.PaymentID.String(),
 		"success_url=" + base + "%2Freturn%3Fsession_id%3D%7BCHECKOUT_SESSION_ID%7D",
 	}, "&")
 	if diff := cmp.Diff(want, string(got.Params)); diff != "" {
@@ -215,7 +217,7 @@ func TestCreate_TakesWhatIsAtTheLimit(t *testing.T) {
 func TestB58_MinorUnitsAddUpExactly(t *testing.T) {
 	t.Parallel()
 	s := openShop(t)
-	for _, test := range []struct{ ofKey1, ofKey2, want int }{{1, 1, 2819}, {3, 2, 7637}, {100, 1000, 1019900}, {7, 13, 24653}} {
+	for _, test := range []struct{ ofKey1, ofKey2, want int }{{1, 1, 2819}, {3, 2, 7637}, {100, 900, 937900}, {7, 13, 24653}} {
 		o := s.order(orders.Item{SKU: "KEY-1", Quantity: test.ofKey1}, orders.Item{SKU: "KEY-2", Quantity: test.ofKey2})
 		v := s.view(o.ID)
 		if v.Order.TotalMinor != int64(test.want) || v.Payments[0].ExpectedMinor != int64(test.want) {

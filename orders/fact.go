@@ -28,6 +28,10 @@ type Fact struct {
 	ReceivedCurrency string
 	IntendedMinor    int64
 
+	// Breakdown is what the received total is made of; nil if the statement does not say.
+	// Only an adjustable payment cannot do without.
+	Breakdown *Breakdown
+
 	// ObjectCreatedAt is when the provider created the checkout object; zero if the
 	// statement does not say.
 	ObjectCreatedAt time.Time
@@ -95,6 +99,8 @@ func (p *Payment) merge(f Fact) merge {
 		m.changed = m.changed || f.Status != p.Status
 		p.Status = f.Status
 	case p.Status == StatusSucceeded && p.received(f):
+	case p.Adjustable && f.Breakdown == nil && !f.Read: // what was agreed cannot be told from this
+		m.read = true
 	case p.Status == StatusSucceeded && !f.Read:
 		m.read = true
 	case p.Status == StatusSucceeded && f.ReadSeq < p.ReadSeq: // answered before, by a later read
@@ -102,6 +108,7 @@ func (p *Payment) merge(f Fact) merge {
 	default:
 		p.Status, m.changed = StatusSucceeded, true
 		p.ReceivedMinor, p.ReceivedCurrency, p.IntendedMinor = &f.ReceivedMinor, &f.ReceivedCurrency, &f.IntendedMinor
+		p.setBreakdown(f.Breakdown)
 	}
 	if f.Read && f.ReadSeq > p.ReadSeq {
 		p.ReadSeq, m.changed = f.ReadSeq, true
@@ -111,5 +118,5 @@ func (p *Payment) merge(f Fact) merge {
 
 // received reports whether the payment's success is known with the fact's amounts.
 func (p *Payment) received(f Fact) bool {
-	return *p.ReceivedMinor == f.ReceivedMinor && *p.ReceivedCurrency == f.ReceivedCurrency
+	return *p.ReceivedMinor == f.ReceivedMinor && *p.ReceivedCurrency == f.ReceivedCurrency && *p.IntendedMinor == f.IntendedMinor
 }

@@ -149,3 +149,22 @@ func TestImportProducts_AllOrNone(t *testing.T) {
 		t.Errorf("half an import stayed (-before +after):\n%s", diff)
 	}
 }
+
+// B20: a price that Stripe cannot be told is refused before anybody orders it; the field says
+// whether it is the currency or the amount.
+func TestB20_ReadProducts_UnpayablePrices(t *testing.T) {
+	t.Parallel()
+	for line, field := range map[string]string{
+		"A,A,100,jpy": "", "A,A,18600,kwd": "", "A,A,100,isk": "", "A,A,500,huf": "", "A,A,200,mga": "",
+		"A,A,500,ugx": "currency", "A,A,500,iqd": "currency", "A,A,500,clf": "currency", "A,A,0,ugx": "currency",
+		"A,A,18601,kwd": "unit_minor", "A,A,150,mga": "unit_minor",
+	} {
+		_, err := orders.ReadProducts(strings.NewReader("sku,name,unit_minor,currency\n" + line + "\n"))
+		switch {
+		case field == "" && err != nil:
+			t.Errorf("%s: %v", line, err)
+		case field != "" && (err == nil || !strings.HasPrefix(err.Error(), "line 2: "+field+": ")):
+			t.Errorf("%s: got %v, want a fault of %s", line, err, field)
+		}
+	}
+}

@@ -53,10 +53,15 @@ type Payment struct {
 	CheckoutURL      *string
 	Currency         money.Currency
 	ExpectedMinor    int64
+	Adjustable       bool // promotion codes or tax may change its total
 	Status           Status
 	ReceivedMinor    *int64
 	ReceivedCurrency *string
 	IntendedMinor    *int64
+	SubtotalMinor    *int64 // nil, with the next three: no breakdown was stated, or none is needed
+	DiscountMinor    *int64
+	TaxMinor         *int64
+	ShippingMinor    *int64
 	ObjectCreatedAt  *time.Time
 	RefundedMinor    int64
 	AcceptedMinor    *int64
@@ -94,6 +99,9 @@ func (p Payment) agreement() (agreed, accepted bool, why Reason) {
 		return true, true, NoReason
 	case *p.ReceivedCurrency != string(p.Currency):
 		return false, false, ReasonCurrency
+	case p.Adjustable:
+		agreed, why = p.addsUp()
+		return agreed, false, why
 	case *p.ReceivedMinor == p.ExpectedMinor:
 		return true, false, NoReason
 	case p.IntendedMinor != nil && *p.IntendedMinor == p.ExpectedMinor && *p.ReceivedMinor < p.ExpectedMinor:

@@ -174,7 +174,7 @@ UPDATE webhook_deliveries
 SET last_error = @cause, claim = NULL, claim_until = NULL,
     next_attempt_at = now() + make_interval(secs => @retry_in),
     processed_at = CASE WHEN attempts >= @max_attempts THEN now() END,
-    outcome = CASE WHEN attempts >= @max_attempts THEN 'dead' ELSE outcome END
+    outcome = CASE WHEN attempts >= @max_attempts THEN 'dead' END -- not parked any more: a sweep must not cut its wait short
 WHERE provider = @provider AND event_id = @event_id AND claim = @token AND processed_at IS NULL
 RETURNING processed_at IS NOT NULL`
 	var ended []bool

@@ -57,7 +57,7 @@ func newApp(ctx context.Context, cfg config, log *slog.Logger, crash func(string
 	if cfg.StripeSecretKey != "" {
 		a.stripe = provider.NewStripe(provider.StripeConfig{Key: cfg.StripeSecretKey, Base: cfg.StripeAPIBase, Account: cfg.StripeAccount})
 	}
-	calls := &provider.Calls{DB: db.Gorm, Stripe: a.stripe, Jobs: a.queue, Now: database.Now, Crash: crash}
+	calls := &provider.Calls{DB: db.Gorm, Stripe: a.stripe, Jobs: a.queue, Now: database.Now, Log: log, Crash: crash}
 	a.orders = orders.New(db.Gorm)
 	a.orders.Calls, a.orders.Follower, a.orders.Reader, a.orders.Releaser = calls, a.queue, a.queue, a.inbox
 	a.service = &fulfillment.Service{
@@ -81,6 +81,9 @@ func (a *app) insertOnly() error {
 
 // workers gives the process a queue client that enqueues and, once started, works.
 func (a *app) workers(queues []string) (*river.Client[*sql.Tx], error) {
+	if err := a.service.CheckTimes(); err != nil {
+		return nil, err
+	}
 	client, err := fulfillment.NewClient(a.db, fulfillment.Workers(a.service), queues, a.cfg.Workers, a.queueLog())
 	a.queue.Client = client
 	return client, err

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"net/http"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+
+	"paidonce/internal/stripesim"
 )
 
 // fulfilledOnce is what every order ends with, wherever a process was killed.
@@ -24,6 +27,12 @@ type crash struct {
 	// left is what the dead process leaves behind: a query, and its answer. It is asked with
 	// the order's id, if it has a parameter.
 	left, found string
+
+	// before, if set, prepares the world for the window.
+	before func(*shop)
+
+	// queue, if set, is all that the doomed worker works.
+	queue string
 
 	// ends is the outcome, if it is not fulfilledOnce.
 	ends func(*outcome)
@@ -53,6 +62,9 @@ func TestCrashWindows(t *testing.T) {
 		{window: "CW10", in: "web", left: `SELECT state FROM provider_calls`, found: "sending"},
 		{window: "CW11", in: "web", left: `SELECT state FROM provider_calls`, found: "sent"},
 
+		// The answer to a request of our own.
+		{window: "CW17", in: "web", left: `SELECT count(*) FROM api_requests WHERE status IS NULL`, found: "1"},
+
 		// A mail, and TX4. Nobody can know whether the mail of CW13 or CW14 went out, so
 		// neither is sent again; the license does not wait for it.
 		{window: "CW12", in: "worker", left: `SELECT state FROM sent_receipts WHERE order_id = ?`, found: "intended"},
@@ -65,11 +77,25 @@ func TestCrashWindows(t *testing.T) {
 			ends: func(o *outcome) { o.Receipt = "unknown" },
 		},
 		{window: "CW15", in: "worker", left: `SELECT state FROM sent_receipts WHERE order_id = ?`, found: "sent"},
+
+		// A call whose key tells nothing: Stripe has done it, has answered 500, and answers
+		// that again. What it did is found, and not settled yet.
+		{
+			window: "CW16", in: "worker", queue: "fulfill_order,notify_provider",
+			before: func(s *shop) {
+				s.sim.Inject(stripesim.Fault{Method: http.MethodPost, Path: "/v1/payment_intents/", Status: http.StatusInternalServerError, AfterWork: true})
+			},
+			left: `SELECT state || ' ' || attempts FROM provider_calls WHERE operation = 'fulfill'`, found: "sending 2",
+			ends: func(o *outcome) { o.Told = 0 }, // not with an answer that says so
+		},
 	}
 	for _, c := range crashes {
 		t.Run(c.window, func(t *testing.T) {
 			t.Parallel()
 			s := newShop(t)
+			if c.before != nil {
+				c.before(s)
+			}
 			order := s.crashIn(c)
 			s.look(c, order)
 			s.timePasses()
@@ -118,6 +144,42 @@ func TestCrashWindows_WhileTellingStripe(t *testing.T) {
 	}
 }
 
+// TestCrashWindows_TheClientAsksAgain kills the web process while it makes an order, and has
+// the client ask again under its key, as it does without an answer: the same order, the same
+// checkout, and the answer that the dead process owed.
+func TestCrashWindows_TheClientAsksAgain(t *testing.T) {
+	t.Parallel()
+	for _, window := range []string{"CW8", "CW9", "CW10", "CW11", "CW17"} {
+		t.Run("web at "+window, func(t *testing.T) {
+			t.Parallel()
+			s := newShop(t)
+			const key = "the client's own"
+			doomed := s.web("--crash-at", window)
+			order := s.orderUnder(key)
+			doomed.dies()
+			s.web()
+			s.timePasses()
+			for range 2 {
+				if again := s.orderUnder(key); again != order {
+					t.Errorf("asked again: order %s, want %s", again, order)
+				}
+			}
+			if n := s.one(`SELECT count(*) FROM orders`); n != "1" {
+				t.Errorf("%s orders", n)
+			}
+			if n := s.one(`SELECT count(*) FROM api_requests WHERE status = 201 AND answer ->> 'checkout_url' <> ''`); n != "1" {
+				t.Errorf("%s answers are stored, want the one with an address", n)
+			}
+			s.start("work")
+			s.pay(order)
+			s.settled(order)
+			if diff := cmp.Diff(fulfilledOnce(), s.outcome(order)); diff != "" {
+				t.Errorf("order %s after a crash at %s (-want +got):\n%s", order, window, diff)
+			}
+		})
+	}
+}
+
 // isDelivery tells the windows of TX1 from those of a checkout call.
 func isDelivery(window string) bool { return window == "CW1" || window == "CW2" }
 
@@ -127,7 +189,11 @@ func (s *shop) crashIn(c crash) uuid.UUID {
 	if c.in == "worker" {
 		s.web()
 		order := s.order()
-		doomed := s.start("work", "--crash-at", c.window)
+		args := []string{"work", "--crash-at", c.window}
+		if c.queue != "" {
+			args = append(args, "--queue", c.queue)
+		}
+		doomed := s.start(args...)
 		s.pay(order)
 		doomed.dies()
 		return order

@@ -177,7 +177,7 @@ func (a *app) router() http.Handler {
 	if a.cfg.AppSecret != "" {
 		(&web.Orders{
 			DB: a.db.Gorm, Store: a.orders, Licenses: a.licenses, Service: a.service, Merchant: a.merchant(),
-			Tokens: web.NewTokens(a.cfg.AppSecret), Ready: a.stripe != nil, Log: a.log,
+			Tokens: web.NewTokens(a.cfg.AppSecret), Ready: a.stripe != nil, Log: a.log, Crash: a.crash,
 		}).Register(router)
 	}
 	configured := map[string]webhooks.Provider{"stripe": nil}

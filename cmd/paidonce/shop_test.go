@@ -46,7 +46,7 @@ const patience = 90 * time.Second
 
 func newShop(t *testing.T) *shop {
 	t.Helper()
-	s := &shop{t: t, dsn: devpgtest.New(t), addr: freeAddr(t), mail: smtptest.New(t)}
+	s := &shop{t: t, dsn: devpgtest.New(t), addr: freeAddr(t), mail: smtptest.New(t, nil)}
 	var err error
 	if s.db, err = database.Open(t.Context(), s.dsn, database.Options{MaxConns: 4}); err != nil {
 		t.Fatal(err)
@@ -175,8 +175,19 @@ func (s *shop) web(flags ...string) *process {
 // order is found in the database.
 func (s *shop) order() uuid.UUID {
 	s.t.Helper()
+	return s.orderUnder(uuid.NewString())
+}
+
+// orderUnder makes an order under an Idempotency-Key.
+func (s *shop) orderUnder(key string) uuid.UUID {
+	s.t.Helper()
 	const body = `{"email":"buyer@example.com","items":[{"sku":"KEY-1","quantity":2}]}`
-	response, err := http.Post("http://"+s.addr+"/orders", "application/json", strings.NewReader(body))
+	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, "http://"+s.addr+"/orders", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	request.Header.Set("Idempotency-Key", key)
+	response, err := http.DefaultClient.Do(request)
 	if err == nil {
 		answer, _ := io.ReadAll(response.Body)
 		_ = response.Body.Close()
@@ -247,6 +258,7 @@ func (s *shop) timePasses() {
 	s.t.Helper()
 	s.exec(`UPDATE webhook_deliveries SET claim_until = now() WHERE claim_until IS NOT NULL`)
 	s.exec(`UPDATE provider_calls SET sending_until = now() WHERE state = 'sending'`)
+	s.exec(`UPDATE api_requests SET locked_until = now() WHERE status IS NULL`)
 	s.exec(`UPDATE sent_receipts SET sending_until = now() WHERE state = 'sending'`)
 	s.exec(`UPDATE river_job SET attempted_at = attempted_at - interval '1 hour' WHERE state = 'running'`)
 	s.exec(`UPDATE river_job SET scheduled_at = now() WHERE state IN ('scheduled', 'retryable')`)
@@ -304,7 +316,7 @@ func (s *shop) outcome(order uuid.UUID) outcome {
 		Receipt:  string(s.one(`SELECT coalesce(max(state), '') FROM sent_receipts WHERE order_id = ?`, order)),
 	}
 	for _, mail := range s.mail.Mails() {
-		if strings.Contains(mail.Data, order.String()) {
+		if strings.Contains(mail, order.String()) {
 			o.Mails++
 		}
 	}

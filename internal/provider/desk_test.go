@@ -9,7 +9,9 @@ package provider_test
 // A test may assert on errors, on rows of provider_calls, and on what arrived at Stripe.
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"net/http/httptest"
 	"os"
 	"strings"
@@ -36,6 +38,8 @@ type desk struct {
 	*provider.Calls
 	t   *testing.T
 	sim *stripesim.Sim
+	url string
+	log *bytes.Buffer // what Calls logged, in JSON; to be read when nothing is under way
 }
 
 func openDesk(t *testing.T, maxConns int32) desk {
@@ -54,7 +58,9 @@ func openDesk(t *testing.T, maxConns int32) desk {
 		DB: db.Gorm, Jobs: jobs{}, Now: func() time.Time { return time.Now().UTC().Truncate(time.Microsecond) },
 		Stripe: provider.NewStripe(provider.StripeConfig{Key: secretKey, Base: server.URL, Timeout: 10 * time.Second}),
 	}
-	return desk{Calls: calls, t: t, sim: sim}
+	d := desk{Calls: calls, t: t, sim: sim, url: server.URL, log: &bytes.Buffer{}}
+	calls.Log = slog.New(slog.NewJSONHandler(d.log, nil))
+	return d
 }
 
 // checkout is the request of a new payment: two lines, and text that forms have to escape.
@@ -161,15 +167,21 @@ func (d desk) callsUnder(key string) []stripesim.Call {
 // arrived waits until n requests under the key are at Stripe.
 func (d desk) arrived(key string, n int) {
 	d.t.Helper()
+	d.until("the requests under "+key, func() bool { return len(d.callsUnder(key)) >= n })
+}
+
+// until waits until ok.
+func (d desk) until(what string, ok func() bool) {
+	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), 20*time.Second)
 	defer cancel()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for len(d.callsUnder(key)) < n {
+	for !ok() {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			d.t.Fatalf("%d requests under %s, want %d", len(d.callsUnder(key)), key, n)
+			d.t.Fatalf("waited too long for %s", what)
 		}
 	}
 }

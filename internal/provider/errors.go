@@ -87,6 +87,20 @@ func withoutBody(err error) error {
 	return errUnreadable
 }
 
+// isMute reports whether an answer is the key's last word: other bytes were sent under it
+// (idempotency_error), or it brought back a 500 that Stripe has kept.
+func isMute(err error) bool {
+	var answer *stripe.Error
+	if !errors.As(err, &answer) {
+		return false
+	}
+	if answer.Type == stripe.ErrorTypeIdempotency {
+		return answer.HTTPStatusCode == http.StatusBadRequest
+	}
+	return answer.HTTPStatusCode >= http.StatusInternalServerError &&
+		answer.LastResponse != nil && answer.LastResponse.Header.Get("Idempotent-Replayed") == "true"
+}
+
 // describe keeps of Stripe's error what helps and is no secret: a message may quote parts
 // of an API key.
 func describe(e *stripe.Error) error {
@@ -97,13 +111,25 @@ func describe(e *stripe.Error) error {
 // maxRetryAfter bounds a wait that the other side asks for.
 const maxRetryAfter = 10 * time.Minute
 
+// retryAfter is the wait that an answer asks for, in seconds or until a date
+// (https://www.rfc-editor.org/rfc/rfc9110#field.retry-after); zero if it asks for none. The
+// date is compared with the answer's own: both are by the same clock, which is not ours.
 func retryAfter(e *stripe.Error) time.Duration {
 	if e.LastResponse == nil {
 		return 0
 	}
-	seconds, err := strconv.Atoi(e.LastResponse.Header.Get("Retry-After"))
-	if err != nil || seconds < 0 {
+	header := e.LastResponse.Header
+	asked := header.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(asked, 10, 32); err == nil {
+		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
+	}
+	until, err := http.ParseTime(asked)
+	if err != nil {
 		return 0
 	}
-	return min(time.Duration(seconds)*time.Second, maxRetryAfter)
+	answered, err := http.ParseTime(header.Get("Date"))
+	if err != nil {
+		return 0
+	}
+	return min(max(until.Sub(answered), 0), maxRetryAfter)
 }

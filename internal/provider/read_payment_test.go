@@ -89,7 +89,7 @@ func TestReadPayment(t *testing.T) {
 		if payment.PaymentIntentID != "" && (len(ids) != 3 || ids[1] != payment.PaymentIntentID || ids[2] != payment.ChargeID) {
 			t.Errorf("%s: resources %v, want %+v", name, ids, payment)
 		}
-		got.Resources, got.CreatedAt = nil, time.Time{}
+		got.Resources, got.CreatedAt, got.Breakdown = nil, time.Time{}, nil // see TestReadPayment_Breakdown
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

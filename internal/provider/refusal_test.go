@@ -42,31 +42,6 @@ func TestPerform_RefusedForGood(t *testing.T) {
 	}
 }
 
-// TestB27_AKeyThatWasUsedOtherwise: somebody sent other bytes under our key. Whether that
-// did what we want is unknown, so that nobody acts again and a person looks.
-func TestB27_AKeyThatWasUsedOtherwise(t *testing.T) {
-	t.Parallel()
-	d := openDesk(t, 0)
-	request := checkout()
-	changed := request
-	changed.Email = "changed@example.com"
-	key := d.intend(changed.Call())
-	must(t, d.perform(key))
-	d.exec(`DELETE FROM provider_calls`)
-	d.exec(`DELETE FROM settled`)
-
-	d.intend(request.Call())
-	err := d.perform(key)
-	var retry *provider.RetryError
-	if !errors.Is(err, provider.ErrRefused) || errors.As(err, &retry) || !strings.Contains(err.Error(), "idempotency_error") {
-		t.Errorf("got %v, want it refused as an idempotency_error", err)
-	}
-	d.wantState("used otherwise", key, provider.CallUnknown)
-	if n := d.count(`SELECT count(*) FROM settled`); n != 0 {
-		t.Error("it was settled")
-	}
-}
-
 // A settling that fails takes the record of the answer with it; the next attempt gets the
 // same answer from Stripe, and settles.
 func TestPerform_ASettlingThatFailsIsDoneAgain(t *testing.T) {

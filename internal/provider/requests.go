@@ -18,6 +18,10 @@ import (
 // Anybody with the API key can write it there, so it is a hint for looking, never proof.
 const OrderMarker = "paidonce_order"
 
+// PaymentMarker is the metadata key under which a checkout names its payment: of an order's
+// several checkouts, it tells the one that a call made.
+const PaymentMarker = "paidonce_payment"
+
 // CheckoutRequest is a checkout session to be created: one payment of one order.
 type CheckoutRequest struct {
 	PaymentID  uuid.UUID
@@ -27,6 +31,10 @@ type CheckoutRequest struct {
 	Items      []CheckoutItem
 	SuccessURL string // {CHECKOUT_SESSION_ID} in it is replaced by Stripe
 	CancelURL  string
+
+	// What may change the total. Tax is added to the prices, which are told as net.
+	PromotionCodes bool
+	AutomaticTax   bool
 }
 
 // CheckoutItem is a line of the checkout, with the price that we store, not one of the
@@ -37,10 +45,13 @@ type CheckoutItem struct {
 	Unit     money.Amount
 }
 
-// Call freezes the request. The intent carries our marker too: Stripe copies nothing from
+// CheckoutKey is the key of the call that opens a payment's checkout.
+func CheckoutKey(paymentID uuid.UUID) string { return string(OpCheckout) + ":" + paymentID.String() }
+
+// Call freezes the request. The intent carries our markers too: Stripe copies nothing from
 // a session's metadata to it (https://docs.stripe.com/metadata).
 func (r CheckoutRequest) Call() Call {
-	marker := map[string]string{OrderMarker: r.OrderID.String()}
+	marker := map[string]string{OrderMarker: r.OrderID.String(), PaymentMarker: r.PaymentID.String()}
 	params := &stripe.CheckoutSessionParams{
 		Mode:              stripe.String(string(stripe.CheckoutSessionModePayment)),
 		ClientReferenceID: stripe.String(r.OrderID.String()),
@@ -53,21 +64,37 @@ func (r CheckoutRequest) Call() Call {
 	if r.Locale != "" {
 		params.Locale = stripe.String(r.Locale)
 	}
+	if r.PromotionCodes {
+		params.AllowPromotionCodes = stripe.Bool(true)
+	}
+	if r.AutomaticTax {
+		params.AutomaticTax = &stripe.CheckoutSessionAutomaticTaxParams{Enabled: stripe.Bool(true)}
+	}
 	for _, item := range r.Items {
-		params.LineItems = append(params.LineItems, &stripe.CheckoutSessionLineItemParams{
-			Quantity: stripe.Int64(int64(item.Quantity)),
-			PriceData: &stripe.CheckoutSessionLineItemPriceDataParams{
-				Currency:    stripe.String(string(item.Unit.Currency)),
-				UnitAmount:  stripe.Int64(item.Unit.Minor),
-				ProductData: &stripe.CheckoutSessionLineItemPriceDataProductDataParams{Name: stripe.String(item.Name)},
-			},
-		})
+		params.LineItems = append(params.LineItems, r.line(item))
 	}
 	return Call{
-		IdempotencyKey: string(OpCheckout) + ":" + r.PaymentID.String(),
+		IdempotencyKey: CheckoutKey(r.PaymentID),
 		Provider:       "stripe", Operation: OpCheckout, SubjectID: r.PaymentID,
 		Path: "/v1/checkout/sessions", Params: freeze(params),
 	}
+}
+
+// line is an item in Stripe's minor units, which are not everywhere ours.
+func (r CheckoutRequest) line(item CheckoutItem) *stripe.CheckoutSessionLineItemParams {
+	told, err := money.ToStripe(item.Unit)
+	if err != nil {
+		panic("bug: a price is checked before it is asked for: " + err.Error())
+	}
+	price := &stripe.CheckoutSessionLineItemPriceDataParams{
+		Currency:    stripe.String(string(item.Unit.Currency)),
+		UnitAmount:  stripe.Int64(told),
+		ProductData: &stripe.CheckoutSessionLineItemPriceDataProductDataParams{Name: stripe.String(item.Name)},
+	}
+	if r.AutomaticTax {
+		price.TaxBehavior = stripe.String(string(stripe.PriceTaxBehaviorExclusive))
+	}
+	return &stripe.CheckoutSessionLineItemParams{Quantity: stripe.Int64(int64(item.Quantity)), PriceData: price}
 }
 
 // Session reads the answer to a checkout call.

@@ -22,6 +22,7 @@ const DefaultTimeout = 20 * time.Second
 type Stripe struct {
 	key     string
 	account string
+	timeout time.Duration
 	backend stripe.Backend
 	api     *client.API
 }
@@ -36,6 +37,11 @@ type StripeConfig struct {
 
 // NewStripe returns a client. It makes each request once: retries are the job queue's, where
 // they survive the process, are spaced out, and can be seen.
+//
+// stripe-go would retry too, twice by default and within seconds, and obey Stripe-Should-Retry.
+// Its retries carry the same key, and so would do no harm; but they would hold a worker, run
+// past the call's lease, and multiply with the queue's: three requests an attempt, in step with
+// everybody else's. So there is one schedule, and it is not here.
 func NewStripe(c StripeConfig) *Stripe {
 	timeout := c.Timeout
 	if timeout == 0 {
@@ -52,7 +58,7 @@ func NewStripe(c StripeConfig) *Stripe {
 	}
 	backend := stripe.GetBackendWithConfig(stripe.APIBackend, config)
 	return &Stripe{
-		key: c.Key, account: c.Account, backend: backend,
+		key: c.Key, account: c.Account, timeout: timeout, backend: backend,
 		api: client.New(c.Key, &stripe.Backends{API: backend, Connect: backend, Uploads: backend}),
 	}
 }
@@ -118,66 +124,6 @@ func thaw(body []byte) (*form.Values, error) {
 		values.Add(k, v)
 	}
 	return values, nil
-}
-
-// PaymentState is a payment as the provider has it now.
-type PaymentState struct {
-	Resources []string // the session's id first, then its intent's and its charge's
-	CreatedAt time.Time
-
-	Succeeded, Processing, Expired, Canceled bool
-
-	// Of a success: minor units, and the lower-case currency.
-	ReceivedMinor, IntendedMinor int64
-	Currency                     string
-}
-
-// ReadPayment reads a checkout session and its intent. What the intent says it received is
-// the money; the session's total only stands in where there is no intent.
-func (s *Stripe) ReadPayment(ctx context.Context, sessionID string) (PaymentState, error) {
-	params := &stripe.CheckoutSessionParams{Params: stripe.Params{Context: ctx}}
-	params.AddExpand("payment_intent")
-	if s.account != "" {
-		params.SetStripeAccount(s.account)
-	}
-	session, err := s.api.CheckoutSessions.Get(sessionID, params)
-	if err != nil {
-		classified, _ := classify(err)
-		return PaymentState{}, fmt.Errorf("reading session %s: %w", sessionID, classified)
-	}
-
-	state := PaymentState{
-		Resources: []string{session.ID},
-		CreatedAt: time.Unix(session.Created, 0).UTC(),
-		Expired:   session.Status == stripe.CheckoutSessionStatusExpired,
-		Currency:  strings.ToLower(string(session.Currency)),
-	}
-	paid := session.PaymentStatus != stripe.CheckoutSessionPaymentStatusUnpaid
-	intent := session.PaymentIntent
-	if intent == nil {
-		if session.Status == stripe.CheckoutSessionStatusComplete && paid {
-			state.Succeeded, state.ReceivedMinor, state.IntendedMinor = true, session.AmountTotal, session.AmountTotal
-		}
-		return state, nil
-	}
-
-	state.Resources = append(state.Resources, intent.ID)
-	if intent.LatestCharge != nil {
-		state.Resources = append(state.Resources, intent.LatestCharge.ID)
-	}
-	switch intent.Status {
-	case stripe.PaymentIntentStatusSucceeded:
-		state.Succeeded, state.ReceivedMinor, state.IntendedMinor = true, intent.AmountReceived, intent.Amount
-		state.Currency = strings.ToLower(string(intent.Currency))
-	case stripe.PaymentIntentStatusProcessing:
-		state.Processing = true
-	case stripe.PaymentIntentStatusCanceled:
-		state.Canceled = true
-	case stripe.PaymentIntentStatusRequiresAction, stripe.PaymentIntentStatusRequiresCapture,
-		stripe.PaymentIntentStatusRequiresConfirmation, stripe.PaymentIntentStatusRequiresPaymentMethod:
-		// Nothing has been received.
-	}
-	return state, nil
 }
 
 // SessionAnswer is what we keep of a created checkout session.

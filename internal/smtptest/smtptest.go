@@ -1,211 +1,158 @@
-// Package smtptest is a mail server for tests: it takes mails, counts them, and can fail at
-// any point of the conversation.
+// Package smtptest is a mail server for tests: it takes mails, and can fail at any point of the
+// conversation.
 //
-// It owns nothing but its listener. It promises that a mail is counted exactly when the
-// server has taken responsibility for it, at the last dot of DATA, so that a test can tell
-// what a recipient would have got from what the sender believes. It speaks just enough SMTP
-// (RFC 5321) for that, and no TLS.
+// It owns nothing but its listener. It promises that a mail is counted exactly when the server
+// has taken responsibility for it, at the last dot of DATA, so that a test can tell what a
+// recipient would have got from what the sender believes. It speaks just enough SMTP (RFC 5321)
+// for that, and no TLS.
 package smtptest
 
 import (
 	"bufio"
-	"context"
-	"fmt"
 	"net"
 	"strings"
 	"sync"
 	"testing"
 )
 
-// Behavior is what the server does with the next conversation.
-type Behavior struct {
-	// Refuse answers the command that begins with its verb ("MAIL", "RCPT", "DATA", or "."
-	// for the end of the mail) with this line, like "550 5.1.1 no such user".
-	Refuse map[string]string
-
-	// Drop cuts the connection instead of answering this verb. With "." the mail has been
-	// taken: it is counted, and the sender never learns it.
-	Drop string
-
-	// Hang keeps the answer to this verb back until the server is closed. With "." the mail
-	// has been taken.
-	Hang string
-}
-
-// Server is a running server.
+// Server is a small SMTP server without TLS, as a relay on localhost is. Its answer to
+// each command can be replaced by another, by the end of the connection, or by silence.
 type Server struct {
-	listener net.Listener
-	closed   chan struct{}
-	serving  sync.WaitGroup
+	Addr string // HOST:PORT
 
-	mu    sync.Mutex
-	next  []Behavior
-	mails []Mail
+	answer map[string]string // by command; "." is the end of DATA, "" (the greeting) the start
+	closed chan struct{}
+
+	mu       sync.Mutex
+	mails    []string // what was taken, as it came
+	rcpts    []string
+	commands []string
 }
 
-// Mail is a mail that the server took.
-type Mail struct {
-	From string
-	To   []string
-	Data string // the mail as it was sent, lines ended by \n
-}
+// What New takes instead of an answer.
+const (
+	Drop   = "drop"   // cut the connection
+	Silent = "silent" // never answer, until the test ends
+)
 
-// New starts a server on a free port of this machine, closed when the test ends.
-func New(tb testing.TB) *Server {
-	tb.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+// New starts a server on a free port of this machine; it is closed when the test ends. answer
+// replaces the usual answer to a command: "" is the greeting, and "." the end of DATA, at which
+// a mail has been taken unless the answer refuses it.
+func New(t testing.TB, answer map[string]string) *Server {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		tb.Fatalf("listening: %v", err)
+		t.Fatal(err)
 	}
-	s := &Server{listener: listener, closed: make(chan struct{})}
-	s.serving.Go(s.accept)
-	tb.Cleanup(func() {
-		close(s.closed)
-		_ = listener.Close()
-		s.serving.Wait()
+	s := &Server{Addr: listener.Addr().String(), answer: answer, closed: make(chan struct{})}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { defer conn.Close(); s.serve(conn) })
+		}
 	})
+	t.Cleanup(func() { close(s.closed); listener.Close(); serving.Wait() })
 	return s
 }
 
 // URL is the server's address in the form of SMTP_URL.
-func (s *Server) URL() string { return "smtp://" + s.listener.Addr().String() }
+func (s *Server) URL() string { return "smtp://" + s.Addr }
 
-// Script sets what the next conversations meet, one after the other; after them the server
-// is friendly again.
-func (s *Server) Script(next ...Behavior) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.next = append(s.next, next...)
-}
-
-// Mails are the mails taken so far.
-func (s *Server) Mails() []Mail {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]Mail(nil), s.mails...)
-}
-
-func (s *Server) accept() {
+func (s *Server) serve(conn net.Conn) {
+	// say answers, unless it was told to do otherwise; then the conversation is over.
+	say := func(command, usual string) bool {
+		s.mu.Lock()
+		s.commands = append(s.commands, command)
+		s.mu.Unlock()
+		switch answer, other := s.answer[command]; {
+		case !other:
+			_, err := conn.Write([]byte(usual + "\r\n"))
+			return err == nil
+		case answer == Drop:
+			return false
+		case answer == Silent:
+			<-s.closed
+			return false
+		default:
+			_, err := conn.Write([]byte(answer + "\r\n"))
+			return err == nil
+		}
+	}
+	go func() { <-s.closed; conn.Close() }()
+	if !say("", "220 localhost") {
+		return
+	}
+	in := bufio.NewReader(conn)
 	for {
-		conn, err := s.listener.Accept()
+		line, err := in.ReadString('\n')
 		if err != nil {
 			return
 		}
-		s.serving.Go(func() {
-			finished := make(chan struct{})
-			go func() {
-				select {
-				case <-s.closed:
-				case <-finished:
-				}
-				_ = conn.Close()
-			}()
-			defer close(finished)
-			s.talk(conn, s.behavior())
-		})
-	}
-}
-
-func (s *Server) behavior() Behavior {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.next) == 0 {
-		return Behavior{}
-	}
-	b := s.next[0]
-	s.next = s.next[1:]
-	return b
-}
-
-// talk is one conversation.
-func (s *Server) talk(conn net.Conn, b Behavior) {
-	lines := bufio.NewReader(conn)
-	say := func(line string) { _, _ = fmt.Fprintf(conn, "%s\r\n", line) }
-	say("220 smtptest")
-	var mail Mail
-	for {
-		line, err := lines.ReadString('\n')
-		if err != nil {
-			return
-		}
-		line = strings.TrimRight(line, "\r\n")
-		verb := strings.ToUpper(strings.SplitN(line, " ", 2)[0])
-		answer, known := map[string]string{
-			"EHLO": "250 smtptest", "HELO": "250 smtptest", "MAIL": "250 ok", "RCPT": "250 ok",
-			"DATA": "354 go on", "RSET": "250 ok", "NOOP": "250 ok", "QUIT": "221 bye",
-		}[verb]
-		if !known {
-			answer = "500 unknown"
-		}
-		if s.interrupted(verb, b, say) {
-			if b.Refuse[verb] != "" {
-				continue
-			}
-			return
-		}
-		switch verb {
-		case "MAIL":
-			mail = Mail{From: line}
+		command := strings.ToUpper(strings.Fields(line + " ?")[0])
+		usual := "250 OK"
+		switch command {
+		case "EHLO":
+			usual = "250-localhost\r\n250 8BITMIME"
 		case "RCPT":
-			mail.To = append(mail.To, line)
+			s.mu.Lock()
+			s.rcpts = append(s.rcpts, strings.TrimSpace(line))
+			s.mu.Unlock()
 		case "QUIT":
-			say(answer)
+			say(command, "221 bye")
 			return
 		case "DATA":
-			say(answer)
-			if mail.Data, err = readData(lines); err != nil {
-				return
-			}
-			if b.Refuse["."] == "" {
-				s.take(mail)
-			}
-			if s.interrupted(".", b, say) {
-				if b.Refuse["."] != "" {
-					continue
+			if !say(command, "354 go on") || s.answer[command] != "" {
+				if s.answer[command] == Drop {
+					return
 				}
-				return
+				continue
 			}
-			answer = "250 taken"
+			var mail strings.Builder
+			for {
+				line, err := in.ReadString('\n')
+				if err != nil {
+					return
+				}
+				if line == ".\r\n" {
+					break
+				}
+				mail.WriteString(strings.TrimPrefix(line, "."))
+			}
+			if answer, other := s.answer["."]; !other || strings.HasPrefix(answer, "2") {
+				s.mu.Lock()
+				s.mails = append(s.mails, mail.String())
+				s.mu.Unlock()
+			}
+			command = "."
 		}
-		say(answer)
+		if !say(command, usual) {
+			return
+		}
 	}
 }
 
-// interrupted does what the behavior has for the verb; it reports whether the usual answer
-// is off.
-func (s *Server) interrupted(verb string, b Behavior, say func(string)) bool {
-	switch {
-	case b.Refuse[verb] != "":
-		say(b.Refuse[verb])
-		return true
-	case b.Drop == verb:
-		return true
-	case b.Hang == verb:
-		<-s.closed
-		return true
-	}
-	return false
-}
-
-func (s *Server) take(m Mail) {
+// Mails are the mails that the server has taken, as they came.
+func (s *Server) Mails() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mails = append(s.mails, m)
+	return append([]string(nil), s.mails...)
 }
 
-// readData reads up to the line with a single dot, and takes the stuffing off.
-func readData(lines *bufio.Reader) (string, error) {
-	var data strings.Builder
-	for {
-		line, err := lines.ReadString('\n')
-		if err != nil {
-			return "", err
-		}
-		line = strings.TrimRight(line, "\r\n")
-		if line == "." {
-			return data.String(), nil
-		}
-		data.WriteString(strings.TrimPrefix(line, "."))
-		data.WriteByte('\n')
-	}
+// Recipients are the RCPT commands that the server has seen.
+func (s *Server) Recipients() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.rcpts...)
+}
+
+// Commands are the commands that the server has seen, "" for the greeting and "." for the end
+// of a mail.
+func (s *Server) Commands() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.commands...)
 }

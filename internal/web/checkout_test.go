@@ -159,18 +159,23 @@ func TestCheckout_NotOpen(t *testing.T) {
 func TestCheckout_TheOpenOneIsComplete(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		pay              stripesim.PayOptions
+		delayed, bounced bool
 		code, state, has string
 	}{
-		"Paid":                       {stripesim.PayOptions{Hold: true}, "NOT_OPEN", "paid", "succeeded"},
-		"Paid, the money is to come": {stripesim.PayOptions{Hold: true, Delayed: true}, "CONFIRMING", "confirming", "processing"},
+		"Paid":                 {false, false, "NOT_OPEN", "paid", "succeeded"},
+		"The money is to come": {true, false, "CONFIRMING", "confirming", "processing"},
+		"It will not come, and its event will say so": {true, true, "CONFIRMING", "pending", "open"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newShop(t)
 			order := s.order(t)
-			_, err := s.sim.Pay(s.session(t, order, 0), c.pay)
+			_, err := s.sim.Pay(s.session(t, order, 0), stripesim.PayOptions{Hold: true, Delayed: c.delayed})
 			must(t, err)
+			if c.bounced {
+				_, err := s.sim.SettleDelayed(s.session(t, order, 0), false)
+				must(t, err)
+			}
 			for range 2 {
 				got := s.again(t, order, "Idempotency-Key", "again")
 				if p := got.problem(t); got.Status != http.StatusConflict || p.Code != c.code {

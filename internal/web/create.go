@@ -136,7 +136,7 @@ func (o *Orders) keep(ctx context.Context, request orders.Request, answer *creat
 	if err != nil {
 		panic("bug: a struct of plain values always encodes: " + err.Error())
 	}
-	o.crash("CW18")
+	o.crash("CW17")
 	standing, err := o.Store.Answer(ctx, request, orders.Answered{Status: http.StatusCreated, Body: encoded})
 	if err != nil {
 		return err

@@ -41,12 +41,13 @@ type shop struct {
 	sim     *stripesim.Sim
 	stripe  *httptest.Server
 	inbox   *webhooks.Inbox
+	store   *orders.Store
 	service *fulfillment.Service
 	drainer *fulfillment.Drainer
 	log     *logText
 }
 
-func newShop(t *testing.T, change ...func(*web.Orders)) shop {
+func newShop(t testing.TB, change ...func(*web.Orders)) shop {
 	t.Helper()
 	s := shop{dsn: devpgtest.New(t), sim: stripesim.New(stripesim.Config{}), log: &logText{}}
 	t.Cleanup(s.sim.Close)
@@ -69,6 +70,7 @@ func newShop(t *testing.T, change ...func(*web.Orders)) shop {
 	api := provider.NewStripe(provider.StripeConfig{Key: "sk_test_123", Base: s.stripe.URL})
 	calls := &provider.Calls{DB: db.Gorm, Stripe: api, Jobs: queue, Now: database.Now}
 	store := orders.New(db.Gorm)
+	s.store = store
 	store.Calls, store.Follower, store.Reader, store.Releaser = calls, queue, queue, s.inbox
 	s.service = &fulfillment.Service{
 		DB: db.Gorm, Orders: store, Licenses: issuer, Inbox: s.inbox, Calls: calls, Stripe: api, Queue: queue,

@@ -1,0 +1,132 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stripe/stripe-go/v79"
+
+	"paidonce/internal/money"
+)
+
+// PaymentState is a payment as the provider has it now.
+type PaymentState struct {
+	Resources []string // the session's id first, then its intent's and its charge's
+	CreatedAt time.Time
+
+	Succeeded, Processing, Expired, Canceled bool
+
+	// Of a success: our minor units, and the lower-case currency.
+	ReceivedMinor, IntendedMinor int64
+	Currency                     string
+	Breakdown                    *Breakdown // what the total is made of; nil if the session does not say
+}
+
+// Breakdown is what a total is made of, in minor units of its currency.
+type Breakdown struct {
+	SubtotalMinor int64
+	DiscountMinor int64
+	TaxMinor      int64
+	ShippingMinor int64
+}
+
+// ReadPayment reads a checkout session and its intent. What the intent says it received is
+// the money; the session's total only stands in where there is no intent.
+func (s *Stripe) ReadPayment(ctx context.Context, sessionID string) (PaymentState, error) {
+	params := &stripe.CheckoutSessionParams{Params: stripe.Params{Context: ctx}}
+	params.AddExpand("payment_intent")
+	if s.account != "" {
+		params.SetStripeAccount(s.account)
+	}
+	session, err := s.api.CheckoutSessions.Get(sessionID, params)
+	if err != nil {
+		classified, _ := classify(err)
+		return PaymentState{}, fmt.Errorf("reading session %s: %w", sessionID, classified)
+	}
+	state := stateOf(session)
+	if !state.Succeeded {
+		return state, nil
+	}
+	if err := state.inOurUnits(session); err != nil {
+		// Not to be read any better by reading it again.
+		return PaymentState{}, fmt.Errorf("reading session %s: %w: %w", sessionID, ErrRefused, err)
+	}
+	return state, nil
+}
+
+// stateOf is the state in Stripe's units.
+func stateOf(session *stripe.CheckoutSession) PaymentState {
+	state := PaymentState{
+		Resources: []string{session.ID},
+		CreatedAt: time.Unix(session.Created, 0).UTC(),
+		Expired:   session.Status == stripe.CheckoutSessionStatusExpired,
+		Currency:  strings.ToLower(string(session.Currency)),
+	}
+	paid := session.PaymentStatus == stripe.CheckoutSessionPaymentStatusPaid ||
+		session.PaymentStatus == stripe.CheckoutSessionPaymentStatusNoPaymentRequired // not: whatever is not unpaid
+	intent := session.PaymentIntent
+	if intent == nil {
+		if session.Status == stripe.CheckoutSessionStatusComplete && paid {
+			state.Succeeded, state.ReceivedMinor, state.IntendedMinor = true, session.AmountTotal, session.AmountTotal
+		}
+		return state
+	}
+
+	state.Resources = append(state.Resources, intent.ID)
+	if intent.LatestCharge != nil {
+		state.Resources = append(state.Resources, intent.LatestCharge.ID)
+	}
+	switch intent.Status {
+	case stripe.PaymentIntentStatusSucceeded:
+		state.Succeeded, state.ReceivedMinor, state.IntendedMinor = true, intent.AmountReceived, intent.Amount
+		state.Currency = strings.ToLower(string(intent.Currency))
+	case stripe.PaymentIntentStatusProcessing:
+		state.Processing = true
+	case stripe.PaymentIntentStatusCanceled:
+		state.Canceled = true
+	case stripe.PaymentIntentStatusRequiresAction, stripe.PaymentIntentStatusRequiresCapture,
+		stripe.PaymentIntentStatusRequiresConfirmation, stripe.PaymentIntentStatusRequiresPaymentMethod:
+		// Nothing has been received.
+	}
+	return state
+}
+
+// inOurUnits turns a success into our minor units, and into the merchant's currency, if the
+// buyer paid in full in another and the session says what that is.
+func (p *PaymentState) inOurUnits(session *stripe.CheckoutSession) error {
+	converted := session.CurrencyConversion
+	switch {
+	case converted != nil && p.ReceivedMinor == p.IntendedMinor:
+		p.ReceivedMinor, p.IntendedMinor, p.Currency = converted.AmountTotal, converted.AmountTotal, string(converted.SourceCurrency)
+	case converted == nil && session.TotalDetails != nil && strings.EqualFold(p.Currency, string(session.Currency)):
+		details := session.TotalDetails
+		p.Breakdown = &Breakdown{
+			SubtotalMinor: session.AmountSubtotal, DiscountMinor: details.AmountDiscount,
+			TaxMinor: details.AmountTax, ShippingMinor: details.AmountShipping,
+		}
+	}
+	figures := []*int64{&p.ReceivedMinor, &p.IntendedMinor}
+	if b := p.Breakdown; b != nil {
+		figures = append(figures, &b.SubtotalMinor, &b.DiscountMinor, &b.TaxMinor, &b.ShippingMinor)
+	}
+	stated := p.Currency
+	for _, figure := range figures {
+		a, err := money.FromStripe(*figure, stated)
+		if err != nil {
+			return err
+		}
+		*figure, p.Currency = a.Minor, string(a.Currency)
+	}
+	return nil
+}
+
+// ReadSession reads a checkout session and returns it byte for byte.
+func (s *Stripe) ReadSession(ctx context.Context, id string) ([]byte, error) {
+	session, err := s.get(ctx, "/v1/checkout/sessions/"+id, nil)
+	if err != nil {
+		return nil, err
+	}
+	return session.LastResponse.RawJSON, nil
+}
