@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+
+	"paidonce/internal/database"
 )
 
 // begun is a call that an attempt has begun at.
@@ -104,10 +106,16 @@ func (c *Calls) sortOut(call Call, cause error) outcome {
 	switch {
 	case errors.Is(classified, ErrRefused) && nothingHappened:
 		o.state = CallFailed
-	case nothingHappened && call.Attempts == 1:
-		o.state = CallIntended
+	case nothingHappened && call.firstSending():
+		o.state = CallIntended // as if it had never been sent, its key unused
 	}
 	return o
+}
+
+// firstSending reports whether no earlier attempt can have had an effect: those that certainly
+// had none took their time of sending back.
+func (c Call) firstSending() bool {
+	return c.FirstSentAt != nil && c.LastSentAt != nil && c.FirstSentAt.Equal(*c.LastSentAt)
 }
 
 // record ends an attempt that did not settle, and returns why. If another performer has
@@ -115,14 +123,19 @@ func (c *Calls) sortOut(call Call, cause error) outcome {
 func (c *Calls) record(ctx context.Context, call Call, state CallState, why error) error {
 	const record = `
 UPDATE provider_calls
-SET state = ?, sending_until = NULL, last_error = ?, finished_at = CASE WHEN ? = 'failed' THEN CAST(? AS timestamptz) END
-WHERE idempotency_key = ? AND state = 'sending' AND attempts = ?`
+SET state = @state, sending_until = NULL, last_error = @why,
+    finished_at = CASE WHEN @state = 'failed' THEN CAST(@now AS timestamptz) END,
+    first_sent_at = CASE WHEN @state = 'intended' THEN NULL ELSE first_sent_at END,
+    last_sent_at = CASE WHEN @state = 'intended' THEN NULL ELSE last_sent_at END
+WHERE idempotency_key = @key AND state = 'sending' AND attempts = @attempt`
 
 	// The caller may have been told to stop while the request was under way; what became
 	// of it is worth a moment more.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	err := c.DB.WithContext(ctx).Exec(record, state, why.Error(), state, c.Now(), call.IdempotencyKey, call.Attempts).Error
+	err := c.DB.WithContext(ctx).Exec(record, map[string]any{
+		"state": state, "why": database.Text(why.Error()), "now": c.Now(), "key": call.IdempotencyKey, "attempt": call.Attempts,
+	}).Error
 	if err != nil {
 		return errors.Join(why, fmt.Errorf("recording the failure of call %s: %w", call.IdempotencyKey, err))
 	}

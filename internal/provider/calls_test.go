@@ -113,7 +113,7 @@ func TestPerform_TheSameBytesUnderTheSameKey(t *testing.T) {
 		key := d.intended()
 		test.fault.Path = "/v1/checkout/sessions"
 		d.sim.Inject(test.fault)
-		var firstSent time.Time // what a key's age is counted from
+		var firstSent *time.Time // what a key's age is counted from; nil while nothing can have happened
 		for i, after := range test.after {
 			var retry *provider.RetryError
 			err := d.perform(key)
@@ -122,7 +122,9 @@ func TestPerform_TheSameBytesUnderTheSameKey(t *testing.T) {
 			}
 			if i == 0 {
 				d.wantState(name, key, test.state)
-				firstSent = *d.row(key).FirstSentAt
+				if firstSent = d.row(key).FirstSentAt; (firstSent == nil) != (test.state == provider.CallIntended) {
+					t.Errorf("%s: first sent at %v on record after an attempt that ended %s", name, firstSent, test.state)
+				}
 			}
 		}
 		must(t, d.perform(key))
@@ -131,7 +133,7 @@ func TestPerform_TheSameBytesUnderTheSameKey(t *testing.T) {
 		if len(calls) != len(test.after)+1 || calls[len(calls)-1].Replayed != test.again {
 			t.Errorf("%s: %d requests, the last replayed: %v", name, len(calls), calls[len(calls)-1].Replayed)
 		}
-		if row := d.row(key); row.Attempts != len(calls) || !row.FirstSentAt.Equal(firstSent) {
+		if row := d.row(key); row.Attempts != len(calls) || firstSent != nil && !row.FirstSentAt.Equal(*firstSent) {
 			t.Errorf("%s: %d attempts since %s on record, want %d since %s", name, row.Attempts, row.FirstSentAt, len(calls), firstSent)
 		}
 	}
