@@ -38,6 +38,7 @@ type shop struct {
 	addr string // where the web process listens, also after a restart
 	db   *database.DB
 	sim  *stripesim.Sim
+	api  string // where the simulated Stripe is
 	mail *smtptest.Server
 }
 
@@ -65,6 +66,7 @@ func newShop(t *testing.T) *shop {
 	t.Cleanup(s.sim.Close)
 	api := httptest.NewServer(s.sim.Handler())
 	t.Cleanup(api.Close)
+	s.api = api.URL
 
 	key, err := licenses.Generate(bytes.NewReader(bytes.Repeat([]byte{7}, 64)))
 	if err != nil {

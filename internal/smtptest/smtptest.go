@@ -38,11 +38,11 @@ const (
 // New starts a server on a free port of this machine; it is closed when the test ends. answer
 // replaces the usual answer to a command: "" is the greeting, and "." the end of DATA, at which
 // a mail has been taken unless the answer refuses it.
-func New(t testing.TB, answer map[string]string) *Server {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+func New(tb testing.TB, answer map[string]string) *Server {
+	tb.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	s := &Server{Addr: listener.Addr().String(), answer: answer, closed: make(chan struct{})}
 	var serving sync.WaitGroup
@@ -55,7 +55,7 @@ func New(t testing.TB, answer map[string]string) *Server {
 			serving.Go(func() { defer conn.Close(); s.serve(conn) })
 		}
 	})
-	t.Cleanup(func() { close(s.closed); listener.Close(); serving.Wait() })
+	tb.Cleanup(func() { close(s.closed); listener.Close(); serving.Wait() })
 	return s
 }
 
