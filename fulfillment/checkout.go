@@ -64,6 +64,7 @@ func (s *Service) endCheckout(ctx context.Context, p orders.Payment) error {
 		}
 	}
 	call := provider.ExpireRequest{PaymentID: p.ID, SessionID: *p.ResourceID}.Call()
+	call.Livemode, call.Account = p.Livemode, p.Account
 	err := s.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return s.Calls.Intend(ctx, tx, call) })
 	if err != nil {
 		return err

@@ -92,7 +92,7 @@ ON CONFLICT (order_id, kind, subject_id) DO NOTHING`
 // intendNotice writes down the call that puts order and license ids on the payment's
 // intent. A free order has no intent, and nobody to tell.
 func (s *Service) intendNotice(ctx context.Context, tx *gorm.DB, order orders.Order, issued []licenses.License) error {
-	ids, err := s.Orders.PaidBy(ctx, tx, order.ID)
+	payment, ids, err := s.Orders.PaidBy(ctx, tx, order.ID)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,9 @@ func (s *Service) intendNotice(ctx context.Context, tx *gorm.DB, order orders.Or
 		for _, license := range issued {
 			request.LicenseIDs = append(request.LicenseIDs, license.ID)
 		}
-		return s.Calls.Intend(ctx, tx, request.Call())
+		call := request.Call()
+		call.Livemode, call.Account = payment.Livemode, payment.Account
+		return s.Calls.Intend(ctx, tx, call)
 	}
 	return nil
 }

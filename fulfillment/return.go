@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/stripe/stripe-go/v79"
 	"github.com/tidwall/gjson"
 	"gorm.io/gorm"
 
+	"paidonce/internal/provider"
 	"paidonce/orders"
 	"paidonce/webhooks"
 )
@@ -48,7 +48,7 @@ func (s *Service) ReadReturn(ctx context.Context, orderID uuid.UUID, sessionID s
 	e := webhooks.Envelope{
 		Provider: payment.Provider, EventID: fmt.Sprintf("%s:%s:%s", webhooks.SourceReturn, sessionID, uuid.NewString()),
 		EventType: "checkout.session.read", ResourceID: sessionID,
-		Livemode: gjson.GetBytes(session, "livemode").Bool(), Account: s.Stripe.Account(), APIVersion: stripe.APIVersion, OccurredAt: s.Now(),
+		Livemode: gjson.GetBytes(session, "livemode").Bool(), Account: s.Stripe.Account(), APIVersion: provider.APIVersion, OccurredAt: s.Now(),
 	}
 	if _, err := s.Inbox.Record(ctx, e, webhooks.SourceReturn, eventAbout(e, session)); err != nil {
 		return Returned{Ours: true}, err

@@ -209,7 +209,7 @@ func instruct(err error, next again) error {
 		return river.JobSnooze(max(time.Until(sending.until), time.Second))
 	case errors.Is(err, provider.ErrInFlight):
 		return river.JobSnooze(takeOverAfter)
-	case errors.Is(err, errMailNotConfigured), errors.Is(err, provider.ErrNotConfigured):
+	case errors.Is(err, errMailNotConfigured), errors.Is(err, provider.ErrNotConfigured), errors.Is(err, provider.ErrOtherWorld):
 		return river.JobSnooze(mailPause)
 	case errors.Is(err, provider.ErrRefused), errors.Is(err, provider.ErrKeyTooOld):
 		return river.JobCancel(err)

@@ -67,11 +67,17 @@ CREATE TABLE payments (
     checkout_url      text,                 -- NULL until the provider has answered
     currency          text        NOT NULL,
     expected_minor    bigint      NOT NULL, -- what the buyer was asked for
+    adjustable        boolean     NOT NULL DEFAULT false, -- promotion codes, tax or shipping may change its total
     status            text        NOT NULL DEFAULT 'open',
     received_minor    bigint,               -- NULL: no success was stated
     received_currency text,
     intended_minor    bigint,               -- what the success says was asked for; differs from received when captured for less
+    subtotal_minor    bigint,               -- what the total is made of: where a checkout is adjustable its subtotal is
+    discount_minor    bigint,               -- what was asked for, and the total has to be the sum (I4). NULL, all four:
+    tax_minor         bigint,               -- the success did not state it
+    shipping_minor    bigint,
     object_created_at timestamptz,          -- the provider's own creation time of the checkout object
+    return_read_at    timestamptz,          -- when the buyer's return page last read the checkout; NULL: never
     refunded_minor    bigint      NOT NULL DEFAULT 0,
     accepted_minor    bigint,               -- NULL: no person accepted another amount
     accepted_currency text,
@@ -88,6 +94,10 @@ CREATE TABLE payments (
         ((status = 'succeeded') = (received_minor IS NOT NULL AND received_currency IS NOT NULL)),
     CONSTRAINT payments_amounts_not_negative CHECK
         (expected_minor >= 0 AND received_minor >= 0 AND intended_minor >= 0 AND refunded_minor >= 0 AND accepted_minor >= 0),
+    CONSTRAINT payments_breakdown_whole CHECK
+        (num_nulls(subtotal_minor, discount_minor, tax_minor, shipping_minor) IN (0, 4)),
+    CONSTRAINT payments_breakdown_not_negative CHECK
+        (subtotal_minor >= 0 AND discount_minor >= 0 AND tax_minor >= 0 AND shipping_minor >= 0),
     CONSTRAINT payments_accepted_whole CHECK
         ((accepted_minor IS NULL) = (accepted_currency IS NULL) AND (accepted_minor IS NULL) = (accepted_by IS NULL))
 );

@@ -51,13 +51,16 @@ CREATE TABLE sent_receipts (
 CREATE TABLE provider_calls (
     idempotency_key text        NOT NULL, -- <operation>:<row id>; ours, so a retry can never invent a new one
     provider        text        NOT NULL,
+    livemode        boolean     NOT NULL, -- the world it is meant for: a process with another key must not make it
+    account         text        NOT NULL, -- '' for our own account
     operation       text        NOT NULL,
     subject_id      uuid        NOT NULL, -- the row the call is about: a payment, an order
     path            text        NOT NULL,
     params          bytea       NOT NULL, -- the form body, frozen: every retry sends these bytes
     state           text        NOT NULL DEFAULT 'intended',
     sending_until   timestamptz,
-    first_sent_at   timestamptz,          -- NULL: never sent. Stripe may forget a key after 24 h
+    first_sent_at   timestamptz,          -- NULL: nothing can have happened yet. Stripe may forget a key after 24 h
+    last_sent_at    timestamptz,          -- with first_sent_at: when an object that the call made can have come to be
     attempts        integer     NOT NULL DEFAULT 0,
     result_id       text,                 -- NULL: no answer recorded
     last_error      text,

@@ -24,8 +24,8 @@ INSERT INTO licenses VALUES ('00000000-0000-0000-0000-000000000004', '00000000-0
 	1, 'KEY-1', 'key/a.b', 'k1', 'active', now(), now());
 INSERT INTO sent_receipts (order_id, kind, subject_id, idempotency_key, state, created_at, updated_at)
 	VALUES ('00000000-0000-0000-0000-000000000001', 'receipt', 'o', 'receipt:o', 'intended', now(), now());
-INSERT INTO provider_calls (idempotency_key, provider, operation, subject_id, path, params, created_at)
-	VALUES ('checkout:1', 'stripe', 'checkout', '00000000-0000-0000-0000-000000000003', '/v1/x', '', now());
+INSERT INTO provider_calls (idempotency_key, provider, livemode, account, operation, subject_id, path, params, created_at)
+	VALUES ('checkout:1', 'stripe', false, '', 'checkout', '00000000-0000-0000-0000-000000000003', '/v1/x', '', now());
 INSERT INTO webhook_deliveries (provider, event_id, event_type, resource_id, livemode, account, api_version, received_at, source, body, opened_at, next_attempt_at)
 	VALUES ('stripe', 'evt_1', 'x', '', false, '', '', now(), 'webhook', '', now(), now());`
 

@@ -108,7 +108,7 @@ func TestApply_LearnsAndReleases(t *testing.T) {
 	}
 
 	var ids []string
-	must(t, s.tx(func(tx *gorm.DB) (err error) { ids, err = s.PaidBy(t.Context(), tx, o.ID); return err }))
+	must(t, s.tx(func(tx *gorm.DB) (err error) { _, ids, err = s.PaidBy(t.Context(), tx, o.ID); return err }))
 	slices.Sort(ids)
 	if want := []string{"ch_1", o.Session, "in_1", "pi_1"}; !slices.Equal(ids, want) {
 		t.Errorf("paid by %v, want %v", ids, want)

@@ -45,12 +45,3 @@ func (p *Payment) setBreakdown(b *Breakdown) {
 		p.SubtotalMinor, p.DiscountMinor, p.TaxMinor, p.ShippingMinor = &b.SubtotalMinor, &b.DiscountMinor, &b.TaxMinor, &b.ShippingMinor
 	}
 }
-
-// madeUpOf reports whether b says nothing that is not known.
-func (p *Payment) madeUpOf(b *Breakdown) bool {
-	if b == nil || !p.Adjustable {
-		return true
-	}
-	known := p.breakdown()
-	return known != nil && *known == *b
-}

@@ -34,7 +34,9 @@ func (s *Store) intendCheckout(ctx context.Context, tx *gorm.DB, m Merchant, ord
 		}
 		request.Items = append(request.Items, provider.CheckoutItem{Name: line.Name, Quantity: line.Quantity, Unit: unit})
 	}
-	return s.Calls.Intend(ctx, tx, request.Call())
+	call := request.Call()
+	call.Livemode, call.Account = payment.Livemode, payment.Account
+	return s.Calls.Intend(ctx, tx, call)
 }
 
 // SettleCheckout applies the provider's answer to a checkout call: the payment gets its

@@ -157,7 +157,7 @@ func TestPaidBy_FollowsTheCountedPayment(t *testing.T) {
 	o := s.order()
 	second := s.secondCheckout(o)
 	paidBy := func() (ids []string) {
-		must(t, s.tx(func(tx *gorm.DB) (err error) { ids, err = s.PaidBy(t.Context(), tx, o.ID); return err }))
+		must(t, s.tx(func(tx *gorm.DB) (err error) { _, ids, err = s.PaidBy(t.Context(), tx, o.ID); return err }))
 		slices.Sort(ids)
 		return ids
 	}

@@ -1,7 +1,7 @@
 // Package orders is what was promised to a buyer and what the provider said about the money.
 //
-// It owns the tables products, orders, order_lines, payments, payment_resources and
-// order_transitions. It promises:
+// It owns the tables products, orders, order_lines, payments, payment_resources,
+// order_transitions and api_requests. It promises:
 //
 //   - an order is paid at most once, for ever (I3);
 //   - money counts only where what was received is what was agreed (I4);

@@ -80,6 +80,12 @@ func payable(i int, unit money.Amount) error {
 	return nil
 }
 
+// sellable reports whether an order of one could be made at this price.
+func sellable(price money.Amount) bool {
+	_, err := add(money.Amount{Currency: price.Currency}, price, 1)
+	return err == nil
+}
+
 // add adds a position to the total. The limit holds for our minor units and for Stripe's,
 // which has two more digits of a currency like isk.
 func add(total, unit money.Amount, quantity int) (money.Amount, error) {

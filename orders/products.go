@@ -182,7 +182,7 @@ func checkProducts(entries []entry) ([]Product, error) {
 			fault("currency", "%v", err)
 		} else if _, err := money.ToStripe(money.Amount{Currency: currency}); err != nil {
 			fault("currency", "%s is not payable at Stripe, or not in a unit that it states", currency.Code())
-		} else if price := (money.Amount{Minor: unit, Currency: currency}); payable(0, price) != nil {
+		} else if price := (money.Amount{Minor: unit, Currency: currency}); unit <= MaxTotal && !sellable(price) {
 			fault("unit_minor", "%s is no price that Stripe takes", price)
 		}
 		products = append(products, Product{SKU: sku, Name: strings.TrimSpace(e.name), UnitMinor: unit, Currency: currency})

@@ -155,9 +155,9 @@ func TestImportProducts_AllOrNone(t *testing.T) {
 func TestB20_ReadProducts_UnpayablePrices(t *testing.T) {
 	t.Parallel()
 	for line, field := range map[string]string{
-		"A,A,100,jpy": "", "A,A,18600,kwd": "", "A,A,100,isk": "", "A,A,500,huf": "", "A,A,200,mga": "",
+		"A,A,100,jpy": "", "A,A,18600,kwd": "", "A,A,100,isk": "", "A,A,500,huf": "", "A,A,200,mga": "", "A,A,999999,isk": "",
 		"A,A,500,ugx": "currency", "A,A,500,iqd": "currency", "A,A,500,clf": "currency", "A,A,0,ugx": "currency",
-		"A,A,18601,kwd": "unit_minor", "A,A,150,mga": "unit_minor",
+		"A,A,18601,kwd": "unit_minor", "A,A,150,mga": "unit_minor", "A,A,1000000,isk": "unit_minor",
 	} {
 		_, err := orders.ReadProducts(strings.NewReader("sku,name,unit_minor,currency\n" + line + "\n"))
 		switch {

@@ -21,7 +21,7 @@ func TestStatesPage(t *testing.T) {
 	want := statesPage(t)
 	page := filepath.Join("..", "docs", "states.md")
 	if *update {
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil { //nolint:gosec // a page for everybody
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

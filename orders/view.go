@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"gorm.io/gorm"
@@ -79,12 +80,12 @@ func (v View) CheckoutURL() string {
 	return url
 }
 
-// PaidBy is the resource ids of the payment that counts, as far as they are known, newest
-// last; none for an order that nothing live pays.
-func (s *Store) PaidBy(ctx context.Context, tx *gorm.DB, orderID uuid.UUID) ([]string, error) {
+// PaidBy is the payment that counts, with its resource ids as far as they are known, newest
+// last; nil for an order that nothing live pays.
+func (s *Store) PaidBy(ctx context.Context, tx *gorm.DB, orderID uuid.UUID) (*Payment, []string, error) {
 	var payments []Payment
 	if err := tx.WithContext(ctx).Find(&payments, "order_id = ?", orderID).Error; err != nil {
-		return nil, fmt.Errorf("reading the payments of order %s: %w", orderID, err)
+		return nil, nil, fmt.Errorf("reading the payments of order %s: %w", orderID, err)
 	}
 	facts := make([]PaymentFacts, len(payments))
 	for i, p := range payments {
@@ -92,15 +93,14 @@ func (s *Store) PaidBy(ctx context.Context, tx *gorm.DB, orderID uuid.UUID) ([]s
 	}
 	counted, ok := Counted(facts)
 	if !ok {
-		return nil, nil
+		return nil, nil, nil
 	}
+	paidBy := &payments[slices.IndexFunc(facts, func(f PaymentFacts) bool { return f.ResourceID == counted.ResourceID })]
 	var ids []string
 	err := tx.WithContext(ctx).Raw(`
-SELECT a.resource_id FROM payment_resources a
-JOIN payments p ON p.id = a.payment_id
-WHERE p.order_id = ? AND p.resource_id = ? ORDER BY a.learned_at, a.resource_id`, orderID, counted.ResourceID).Scan(&ids).Error
+SELECT resource_id FROM payment_resources WHERE payment_id = ? ORDER BY learned_at, resource_id`, paidBy.ID).Scan(&ids).Error
 	if err != nil {
-		return nil, fmt.Errorf("reading the resources of order %s: %w", orderID, err)
+		return nil, nil, fmt.Errorf("reading the resources of order %s: %w", orderID, err)
 	}
-	return ids, nil
+	return paidBy, ids, nil
 }

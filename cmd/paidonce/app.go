@@ -152,6 +152,7 @@ func (a *app) migrate(ctx context.Context) error {
 func (a *app) merchant() orders.Merchant {
 	return orders.Merchant{
 		Livemode: provider.Livemode(a.cfg.StripeSecretKey), Account: a.cfg.StripeAccount,
+		PromotionCodes: a.cfg.StripePromotionCodes, AutomaticTax: a.cfg.StripeAutomaticTax,
 		ReturnURL: func(id uuid.UUID) (string, string) {
 			order := a.cfg.PublicURL + "/orders/" + id.String()
 			return order + "/return?session_id={CHECKOUT_SESSION_ID}", order + "/return?canceled=1"

@@ -31,6 +31,8 @@ type settings struct {
 	StripeWebhookSecrets string        `env:"STRIPE_WEBHOOK_SECRETS"`
 	StripeAPIBase        string        `env:"STRIPE_API_BASE"`
 	StripeAccount        string        `env:"STRIPE_ACCOUNT"`
+	StripePromotionCodes bool          `env:"STRIPE_PROMOTION_CODES"`
+	StripeAutomaticTax   bool          `env:"STRIPE_AUTOMATIC_TAX"`
 	LicenseSigningKeys   string        `env:"LICENSE_SIGNING_KEYS"`
 	SMTPURL              string        `env:"SMTP_URL"`
 	MailFrom             string        `env:"MAIL_FROM"`
@@ -98,8 +100,10 @@ func loadConfig(getenv func(string) string, n needs) (config, error) {
 		name  string
 		value int64
 	}{
-		{"WEBHOOK_MAX_BODY_BYTES", c.WebhookMaxBody}, {"WEBHOOK_TOLERANCE", int64(c.WebhookTolerance)},
-		{"WORKERS", int64(c.Workers)}, {"DB_MAX_CONNS", int64(c.DBMaxConns)},
+		{"WEBHOOK_MAX_BODY_BYTES", c.WebhookMaxBody},
+		{"WEBHOOK_TOLERANCE", int64(c.WebhookTolerance)},
+		{"WORKERS", int64(c.Workers)},
+		{"DB_MAX_CONNS", int64(c.DBMaxConns)},
 	} {
 		if number.value <= 0 && !slices.Contains(unreadable, number.name) {
 			fault(number.name, "must be more than zero")
@@ -158,6 +162,9 @@ func parseFaults(err error, fault func(name, format string, args ...any)) []stri
 func readable(kind reflect.Type) string {
 	if kind == reflect.TypeFor[time.Duration]() {
 		return "duration, like 5m or 90s"
+	}
+	if kind.Kind() == reflect.Bool {
+		return "yes or no: true or false"
 	}
 	return "whole number"
 }

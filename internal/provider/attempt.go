@@ -31,11 +31,13 @@ SET state = 'sending', sending_until = now() + make_interval(secs => @lease), at
     first_sent_at = coalesce(first_sent_at, now()),
     last_sent_at = CASE WHEN first_sent_at <= now() - make_interval(secs => @key_life) THEN last_sent_at ELSE now() END
 WHERE idempotency_key = @key
+  AND livemode = @livemode AND account = @account
   AND (state IN ('intended', 'unknown') OR (state = 'sending' AND sending_until <= now()))
 RETURNING *, first_sent_at <= now() - make_interval(secs => @key_life) AS key_too_old`
 	var rows []begun
 	err := c.DB.WithContext(ctx).Raw(begin, map[string]any{
 		"key": key, "lease": c.lease().Seconds(), "key_life": KeyLife.Seconds(),
+		"livemode": c.Stripe.Livemode(), "account": c.Stripe.Account(),
 	}).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("beginning call %s: %w", key, err)
@@ -65,6 +67,9 @@ func (c *Calls) explain(ctx context.Context, key string) error {
 	case CallFailed:
 		return fmt.Errorf("call %s: %w", key, ErrRefused)
 	case CallSending, CallIntended, CallUnknown:
+	}
+	if call.Livemode != c.Stripe.Livemode() || call.Account != c.Stripe.Account() {
+		return fmt.Errorf("call %s: %w", key, ErrOtherWorld)
 	}
 	return fmt.Errorf("call %s: %w", key, ErrInFlight)
 }

@@ -36,6 +36,8 @@ const (
 type Call struct {
 	IdempotencyKey string `gorm:"primaryKey"`
 	Provider       string
+	Livemode       bool   // the world that the call is meant for
+	Account        string // "" for our own
 	Operation      Operation
 	SubjectID      uuid.UUID
 	Path           string
@@ -109,11 +111,11 @@ type Calls struct {
 // is written down already stays as it is: its first bytes are its bytes.
 func (c *Calls) Intend(ctx context.Context, tx *gorm.DB, call Call) error {
 	const intend = `
-INSERT INTO provider_calls (idempotency_key, provider, operation, subject_id, path, params, created_at)
-VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO provider_calls (idempotency_key, provider, livemode, account, operation, subject_id, path, params, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (idempotency_key) DO NOTHING`
 	inserted := tx.WithContext(ctx).Exec(intend,
-		call.IdempotencyKey, call.Provider, call.Operation, call.SubjectID, call.Path, call.Params, c.Now())
+		call.IdempotencyKey, call.Provider, call.Livemode, call.Account, call.Operation, call.SubjectID, call.Path, call.Params, c.Now())
 	if inserted.Error != nil {
 		return fmt.Errorf("writing down call %s: %w", call.IdempotencyKey, inserted.Error)
 	}
@@ -131,8 +133,8 @@ ON CONFLICT (idempotency_key) DO NOTHING`
 // Where the key cannot bring the answer any more, what the call did is looked for at the
 // provider and settled as if it had been the answer (see adopt). It may be called any number
 // of times, by the request handler and by the job: a call that was settled before returns
-// nil and does nothing. Errors: ErrInFlight, ErrRefused, ErrKeyTooOld, ErrNotConfigured, or
-// a RetryError.
+// nil and does nothing. Errors: ErrInFlight, ErrRefused, ErrKeyTooOld, ErrNotConfigured,
+// ErrOtherWorld, or a RetryError.
 func (c *Calls) Perform(ctx context.Context, key string, settle Settle) error {
 	if c.Stripe == nil {
 		return fmt.Errorf("call %s: %w", key, ErrNotConfigured)

@@ -18,6 +18,10 @@ var (
 	// ErrNotConfigured is returned when the provider has no API key.
 	ErrNotConfigured = errors.New("provider is not configured")
 
+	// ErrOtherWorld is returned when a call was written down for another mode (test or live)
+	// or account than this process' key acts in. The process that has that key makes it.
+	ErrOtherWorld = errors.New("the call is meant for another mode or account")
+
 	// ErrInFlight is returned by Perform while another process performs the call.
 	ErrInFlight = errors.New("the call is in flight")
 

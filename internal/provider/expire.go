@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/google/uuid"
@@ -40,7 +41,10 @@ func (c *Calls) lookWhetherExpired(ctx context.Context, call Call) (*Answer, err
 	var is struct {
 		Status string `json:"status"`
 	}
-	if err := json.Unmarshal(session.LastResponse.RawJSON, &is); err != nil || is.Status != "expired" {
+	if err := json.Unmarshal(session.LastResponse.RawJSON, &is); err != nil {
+		return nil, fmt.Errorf("reading session %s: %w", session.ID, err)
+	}
+	if is.Status != "expired" {
 		return nil, nil // no trace of it
 	}
 	return &Answer{ID: session.ID, Body: session.LastResponse.RawJSON}, nil

@@ -11,6 +11,9 @@ import (
 	"paidonce/internal/money"
 )
 
+// APIVersion is the version in which objects are read.
+const APIVersion = stripe.APIVersion
+
 // PaymentState is a payment as the provider has it now.
 type PaymentState struct {
 	Resources []string // the session's id first, then its intent's and its charge's

@@ -122,6 +122,20 @@ func TestReadPayment_OfWords(t *testing.T) {
 		"waiting for the buyer's bank": {
 			map[string]any{"status": "open", "payment_status": "unpaid", "payment_intent": intent("requires_action", 0)}, provider.PaymentState{},
 		},
+		"paid in the buyer's currency (B24)": {
+			map[string]any{
+				"status": "complete", "payment_status": "paid", "payment_intent": intent("succeeded", 1999),
+				"currency_conversion": map[string]any{"amount_subtotal": 2150, "amount_total": 2150, "fx_rate": "0.9298", "source_currency": "usd"},
+			},
+			provider.PaymentState{Succeeded: true, ReceivedMinor: 2150, IntendedMinor: 2150},
+		},
+		"captured for less of it (B24, B49)": {
+			map[string]any{
+				"status": "complete", "payment_status": "paid", "payment_intent": intent("succeeded", 500),
+				"currency_conversion": map[string]any{"amount_subtotal": 2150, "amount_total": 2150, "fx_rate": "0.9298", "source_currency": "usd"},
+			},
+			provider.PaymentState{Succeeded: true, ReceivedMinor: 500, IntendedMinor: 1999},
+		},
 		"complete and unpaid, no intent": {map[string]any{"status": "complete", "payment_status": "unpaid"}, provider.PaymentState{}},
 		"open and nothing to pay":        {map[string]any{"status": "open", "payment_status": "no_payment_required"}, provider.PaymentState{}},
 		"complete and nothing to pay": {

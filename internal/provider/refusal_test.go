@@ -127,7 +127,9 @@ func TestPerform_NamesTheAccount(t *testing.T) {
 		}))
 		t.Cleanup(server.Close)
 		d.Stripe = provider.NewStripe(provider.StripeConfig{Key: secretKey, Base: server.URL + "/", Account: want})
-		key := d.intended()
+		written := checkout().Call()
+		written.Account = want
+		key := d.intend(written)
 		must(t, d.perform(key))
 		_, err := d.Stripe.ReadPayment(t.Context(), "cs_1")
 		must(t, err)
@@ -140,6 +142,28 @@ func TestPerform_NamesTheAccount(t *testing.T) {
 			if diff := cmp.Diff(sent[name], call[name]); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
 			}
+		}
+	}
+}
+
+// A call that was written down for one mode or account is not made with the key of another:
+// its object would be one that the payment's events never name. It waits for the process that
+// has the right key.
+func TestPerform_WaitsForItsOwnWorld(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t, 0)
+	for name, call := range map[string]provider.Call{
+		"of the other mode":  {Livemode: true},
+		"of another account": {Account: "acct_other"},
+	} {
+		written := checkout().Call()
+		written.Livemode, written.Account = call.Livemode, call.Account
+		key := d.intend(written)
+		if err := d.perform(key); !errors.Is(err, provider.ErrOtherWorld) {
+			t.Errorf("%s: got %v, want ErrOtherWorld", name, err)
+		}
+		if row := d.row(key); row.State != provider.CallIntended || row.Attempts != 0 || len(d.callsUnder(key)) != 0 {
+			t.Errorf("%s: %s after %d attempts and %d requests, want it untouched", name, row.State, row.Attempts, len(d.callsUnder(key)))
 		}
 	}
 }

@@ -7,7 +7,8 @@ import (
 )
 
 // keyHeader is the header by which a client names its request, so that asking again is
-// asking once.
+// asking once. Buyers are not logged in: whoever sends the same key with the same order is
+// the same client, and is given the order's token. So a key is to be random.
 const keyHeader = "Idempotency-Key"
 
 // maxKey is the longest key, in characters. It is Stripe's limit, and so that of many clients.

@@ -47,23 +47,23 @@ type shop struct {
 	log     *logText
 }
 
-func newShop(t testing.TB, change ...func(*web.Orders)) shop {
-	t.Helper()
-	s := shop{dsn: devpgtest.New(t), sim: stripesim.New(stripesim.Config{}), log: &logText{}}
-	t.Cleanup(s.sim.Close)
+func newShop(tb testing.TB, change ...func(*web.Orders)) shop {
+	tb.Helper()
+	s := shop{dsn: devpgtest.New(tb), sim: stripesim.New(stripesim.Config{}), log: &logText{}}
 	s.stripe = httptest.NewServer(s.sim.Handler())
-	t.Cleanup(s.stripe.Close)
-	db, err := database.Open(t.Context(), s.dsn, database.Options{MaxConns: 4})
-	must(t, err)
-	t.Cleanup(db.Close)
+	tb.Cleanup(s.stripe.Close)
+	tb.Cleanup(s.sim.Close) // first: it ends injected waits
+	db, err := database.Open(tb.Context(), s.dsn, database.Options{MaxConns: 4})
+	must(tb, err)
+	tb.Cleanup(db.Close)
 	s.db = db
 	log := slog.New(slog.NewTextHandler(s.log, nil))
 
 	// The wiring of cmd/paidonce, without workers.
 	key, err := licenses.Generate(strings.NewReader(strings.Repeat("seed", 8)))
-	must(t, err)
+	must(tb, err)
 	ring, err := licenses.NewKeyring(key)
-	must(t, err)
+	must(tb, err)
 	issuer := &licenses.Store{Keys: ring}
 	queue := &fulfillment.Queue{Licenses: issuer}
 	s.inbox = webhooks.NewInbox(db.Gorm)
@@ -77,12 +77,12 @@ func newShop(t testing.TB, change ...func(*web.Orders)) shop {
 		MailFrom: "shop@example.com", SendLease: time.Minute, Now: database.Now, Log: log,
 	}
 	queue.Client, err = fulfillment.NewClient(db, nil, nil, 0, log)
-	must(t, err)
+	must(tb, err)
 	s.drainer = &fulfillment.Drainer{
 		DB: db.Gorm, Inbox: s.inbox, Orders: store, Queue: queue, Providers: map[string]webhooks.Provider{"stripe": &webhooks.Stripe{}},
 		Batch: 10, Lease: time.Minute, MaxAttempts: 3, ParkFor: time.Minute, Log: log,
 	}
-	must(t, store.ImportProducts(t.Context(), []orders.Product{
+	must(tb, store.ImportProducts(tb.Context(), []orders.Product{
 		{SKU: "KEY-1", Name: "A <key> & more", UnitMinor: 1999, Currency: money.Currency("usd")},
 		{SKU: "KEY-2", Name: "Manual", UnitMinor: 500, Currency: money.Currency("usd")},
 	}))
@@ -100,7 +100,7 @@ func newShop(t testing.TB, change ...func(*web.Orders)) shop {
 	}
 	served.Register(router)
 	server := httptest.NewServer(router)
-	t.Cleanup(server.Close)
+	tb.Cleanup(server.Close)
 	s.url = server.URL
 	return s
 }

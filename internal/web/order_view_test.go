@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -16,7 +15,6 @@ import (
 
 	"paidonce/internal/stripesim"
 	"paidonce/internal/web"
-	"paidonce/webhooks"
 )
 
 // show reads an order with its token; what differs from run to run is masked.
@@ -63,16 +61,7 @@ func (s shop) pay(t *testing.T, order created, o stripesim.PayOptions) {
 	session := query[string](t, s, `SELECT resource_id FROM payments WHERE order_id = $1`, order.ID)
 	paid, err := s.sim.Pay(session, o)
 	must(t, err)
-	stripe := &webhooks.Stripe{Secrets: []string{"whsec_test"}}
-	for _, e := range paid.Events {
-		now := time.Now()
-		envelope, err := stripe.Verify(http.Header{"Stripe-Signature": {stripesim.Sign(e.Body, now, "whsec_test")}}, e.Body, now)
-		must(t, err)
-		_, err = s.inbox.Record(t.Context(), envelope, webhooks.SourceWebhook, e.Body)
-		must(t, err)
-	}
-	_, err = s.drainer.Drain(t.Context())
-	must(t, err)
+	s.bringEvents(t, paid.Events)
 }
 
 // The shape of an order, at each stop of its way. The files of testdata are the reference that

@@ -206,6 +206,9 @@ func TestReturn_ForeignSessions(t *testing.T) {
 	if got := query[int](t, s, `SELECT count(*) FROM webhook_deliveries`); got != 0 {
 		t.Errorf("%d deliveries", got)
 	}
+	if strings.Contains(s.log.String(), "nothing read") {
+		t.Errorf("what can be no id was asked about:\n%s", s.log)
+	}
 	left := do(t, http.MethodGet, s.url+"/orders/"+order.ID.String()+"/return?canceled=1", "")
 	if left.Status != http.StatusOK || !strings.Contains(left.Body, "left the checkout") {
 		t.Errorf("turned back: got %d %s", left.Status, left.Body)

@@ -23,11 +23,5 @@ CREATE TABLE api_requests (
     CONSTRAINT api_requests_answer_whole CHECK ((status IS NULL) = (answer IS NULL))
 );
 
--- When the buyer's return page last read the checkout: one read in some seconds, however many
--- pages are loaded, and by however many processes.
-ALTER TABLE payments
-    ADD COLUMN return_read_at timestamptz; -- NULL: never
-
 -- +goose Down
-ALTER TABLE payments DROP COLUMN return_read_at;
 DROP TABLE api_requests;
