@@ -198,7 +198,7 @@ func (d *Drainer) apply(ctx context.Context, token webhooks.Claim, rows []webhoo
 			return err
 		}
 		items := d.parse(rows, ours)
-		if err := d.Orders.LockAll(ctx, tx, resourcesOf(items)); err != nil {
+		if err := d.Orders.LockAll(ctx, tx, resourcesOf(items), hintsOf(items)); err != nil {
 			return err
 		}
 		for _, item := range items {
@@ -343,6 +343,17 @@ func resourcesOf(items []item) []orders.Resource {
 		}
 	}
 	return all
+}
+
+// hintsOf is the orders that the events' own markers name. They are only locked for it.
+func hintsOf(items []item) []uuid.UUID {
+	var hinted []uuid.UUID
+	for _, it := range items {
+		if order, ok := ourOrder(it.event); ok {
+			hinted = append(hinted, order)
+		}
+	}
+	return hinted
 }
 
 func keysOf(rows []webhooks.Delivery) []webhooks.Key {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	"gorm.io/gorm"
 
 	"paidonce/orders"
@@ -98,7 +99,7 @@ func TestRace_LockAllHasOneOrder(t *testing.T) {
 			slices.Reverse(mine)
 		}
 		return struct{}{}, s.tx(func(tx *gorm.DB) error {
-			if err := s.LockAll(context.Background(), tx, mine); err != nil {
+			if err := s.LockAll(context.Background(), tx, mine, nil); err != nil {
 				return err
 			}
 			for _, r := range mine { // the batch's own order
@@ -115,22 +116,22 @@ func TestRace_LockAllHasOneOrder(t *testing.T) {
 	if got := s.count(`SELECT count(*) FROM order_transitions WHERE event = 'pay'`); got != 6 {
 		t.Errorf("%d pays, want 6", got)
 	}
-	must(t, s.tx(func(tx *gorm.DB) error { return s.LockAll(t.Context(), tx, nil) }))
+	must(t, s.tx(func(tx *gorm.DB) error { return s.LockAll(t.Context(), tx, nil, nil) }))
 }
 
 // TestLockAll_LocksWhatItNames: the rows are locked until the end, and no others.
 func TestLockAll_LocksWhatItNames(t *testing.T) {
 	t.Parallel()
 	s := openShop(t)
-	named, other := s.order(), s.order()
+	named, hinted, other := s.order(), s.order(), s.order()
 	must(t, s.tx(func(tx *gorm.DB) error {
 		wanted := []orders.Resource{{Provider: "stripe", ID: named.Session}, {Provider: "stripe", ID: "cs_nobody"}, {Provider: "paymos", ID: other.Session}}
-		if err := s.LockAll(t.Context(), tx, wanted); err != nil {
+		if err := s.LockAll(t.Context(), tx, wanted, []uuid.UUID{hinted.ID, uuid.New()}); err != nil {
 			return err
 		}
 		const probe = `SELECT count(*) FROM (SELECT id FROM orders WHERE id = ? FOR UPDATE SKIP LOCKED) free`
-		if s.count(probe, named.ID) != 0 || s.count(probe, other.ID) != 1 {
-			t.Error("the named order is not locked, or another one is")
+		if s.count(probe, named.ID) != 0 || s.count(probe, hinted.ID) != 0 || s.count(probe, other.ID) != 1 {
+			t.Error("the named or the hinted order is not locked, or another one is")
 		}
 		return nil
 	}))
@@ -152,7 +153,7 @@ func TestLockAll_TheSmallestIDFirst(t *testing.T) {
 	must(t, s.tx(func(tx *gorm.DB) error {
 		must(t, tx.Exec(`SELECT FROM orders WHERE id = ? FOR UPDATE`, first.ID).Error)
 		go func() {
-			done <- s.tx(func(tx *gorm.DB) error { return s.LockAll(context.Background(), tx, named) })
+			done <- s.tx(func(tx *gorm.DB) error { return s.LockAll(context.Background(), tx, named, nil) })
 		}()
 		const waiting = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
 		for deadline := time.Now().Add(4 * time.Second); s.count(waiting) == 0; {

@@ -61,12 +61,13 @@ func New(db *gorm.DB) *Store {
 // Resource is an id of a provider.
 type Resource struct{ Provider, ID string }
 
-// LockAll locks the orders that the resources lead to, in the order of their ids. A
-// transaction that is about to apply several facts calls it first: with one order of
-// locking for everybody, two of them cannot wait for each other.
-func (s *Store) LockAll(ctx context.Context, tx *gorm.DB, resources []Resource) error {
+// LockAll locks the orders that the resources lead to, and the hinted ones, in the order of
+// their ids. A transaction that is about to apply several facts calls it first: with one order
+// of locking for everybody, two of them cannot wait for each other. The hints are of facts
+// whose resource may only be learned while this is going on.
+func (s *Store) LockAll(ctx context.Context, tx *gorm.DB, resources []Resource, hinted []uuid.UUID) error {
 	if len(resources) == 0 {
-		return nil
+		return nil // a fact without a resource is not applied to anything
 	}
 	pairs := make([][]any, len(resources))
 	for i, r := range resources {
@@ -75,10 +76,11 @@ func (s *Store) LockAll(ctx context.Context, tx *gorm.DB, resources []Resource) 
 	const lock = `
 SELECT id FROM orders WHERE id IN (
     SELECT p.order_id FROM payment_resources r JOIN payments p ON p.id = r.payment_id
-    WHERE (r.provider, r.resource_id) IN ?)
+    WHERE (r.provider, r.resource_id) IN @resources
+    UNION SELECT o.id FROM orders o WHERE o.id IN @hinted)
 ORDER BY id
 FOR UPDATE`
-	if err := tx.WithContext(ctx).Exec(lock, pairs).Error; err != nil {
+	if err := tx.WithContext(ctx).Exec(lock, map[string]any{"resources": pairs, "hinted": hinted}).Error; err != nil {
 		return fmt.Errorf("locking orders: %w", err)
 	}
 	return nil
