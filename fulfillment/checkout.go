@@ -28,7 +28,7 @@ func (s *Service) CheckoutAgain(ctx context.Context, m orders.Merchant, orderID 
 	if err != nil {
 		return orders.Created{}, err
 	}
-	if err := view.Order.State.TakesCheckout(); err != nil {
+	if err := view.Order.TakesCheckout(); err != nil {
 		return orders.Created{}, err
 	}
 	for _, p := range view.Payments {
@@ -53,14 +53,18 @@ func deref(c *orders.Created) orders.Created {
 // answered, may open at any time: it is opened, so that it can be ended.
 func (s *Service) endCheckout(ctx context.Context, p orders.Payment) error {
 	if p.ResourceID == nil {
-		if err := s.OpenCheckout(ctx, provider.CheckoutKey(p.ID)); err != nil && !errors.Is(err, provider.ErrRefused) {
+		err := s.OpenCheckout(ctx, provider.CheckoutKey(p.ID))
+		if err != nil && !errors.Is(err, provider.ErrRefused) && !errors.Is(err, provider.ErrKeyTooOld) {
 			return err
 		}
 		if err := s.DB.WithContext(ctx).First(&p, "id = ?", p.ID).Error; err != nil {
 			return fmt.Errorf("reading it back: %w", err)
 		}
-		if p.Status != orders.StatusOpen { // refused, and so it never will be open
+		if p.Status != orders.StatusOpen { // stopped, and so it never will be open
 			return nil
+		}
+		if p.ResourceID == nil {
+			return fmt.Errorf("payment %s: %w", p.ID, errors.Join(errNoResource, err))
 		}
 	}
 	call := provider.ExpireRequest{PaymentID: p.ID, SessionID: *p.ResourceID}.Call()

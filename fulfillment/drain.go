@@ -58,8 +58,12 @@ const (
 )
 
 // giveBackAfter is the pause before rows are tried again whose failure was no fault of
-// theirs: long enough for the other side of a deadlock to commit.
-const giveBackAfter = 50 * time.Millisecond
+// theirs: long enough for the other side of a deadlock to commit. contendedPause is that of a
+// single row whose order somebody has locked: whoever holds it that long is a person.
+const (
+	giveBackAfter  = 50 * time.Millisecond
+	contendedPause = time.Second
+)
 
 // Drain claims what is due and applies it (TX2), once. It returns how many deliveries it
 // took, so that its caller knows whether to ask again at once.
@@ -82,7 +86,7 @@ func (d *Drainer) Drain(ctx context.Context) (int, error) {
 	d.crash("CW3")
 
 	if ctx.Err() != nil { // asked to stop between the claim and the work
-		return 0, d.giveBack(ctx, token, rows)
+		return 0, d.giveBack(ctx, token, rows, giveBackAfter)
 	}
 	if err := d.apply(ctx, token, rows); err != nil {
 		d.recover(ctx, token, rows, err)
@@ -106,7 +110,7 @@ func (d *Drainer) claim(ctx context.Context, token webhooks.Claim) (rows, died [
 // done one by one, and only that row pays for it.
 func (d *Drainer) recover(ctx context.Context, token webhooks.Claim, rows []webhooks.Delivery, cause error) {
 	if ctx.Err() != nil || database.Away(cause) {
-		d.returnRows(ctx, token, rows, cause)
+		d.returnRows(ctx, token, rows, cause, giveBackAfter)
 		return
 	}
 	// Half the lease: what is not reached by then goes back while it is still ours.
@@ -114,7 +118,7 @@ func (d *Drainer) recover(ctx context.Context, token webhooks.Claim, rows []webh
 	defer cancel()
 	for n, row := range rows {
 		if patience.Err() != nil {
-			d.returnRows(ctx, token, rows[n:], cause)
+			d.returnRows(ctx, token, rows[n:], cause, giveBackAfter)
 			return
 		}
 		alone := []webhooks.Delivery{row}
@@ -124,8 +128,10 @@ func (d *Drainer) recover(ctx context.Context, token webhooks.Claim, rows []webh
 		}
 		switch {
 		case err == nil:
-		case database.Away(err) || database.Contended(err):
-			d.returnRows(ctx, token, alone, err)
+		case database.Contended(err):
+			d.returnRows(ctx, token, alone, err, contendedPause)
+		case database.Away(err):
+			d.returnRows(ctx, token, alone, err, giveBackAfter)
 		default:
 			d.fail(ctx, token, row, err)
 		}
@@ -133,9 +139,9 @@ func (d *Drainer) recover(ctx context.Context, token webhooks.Claim, rows []webh
 }
 
 // returnRows gives rows back, or says why it could not: then their lease lapses.
-func (d *Drainer) returnRows(ctx context.Context, token webhooks.Claim, rows []webhooks.Delivery, cause error) {
+func (d *Drainer) returnRows(ctx context.Context, token webhooks.Claim, rows []webhooks.Delivery, cause error, pause time.Duration) {
 	d.Log.Warn("deliveries given back", "count", len(rows), "reason", cause.Error())
-	if err := d.giveBack(ctx, token, rows); err != nil {
+	if err := d.giveBack(ctx, token, rows, pause); err != nil {
 		d.Log.Error("deliveries not given back; their lease will lapse", "count", len(rows), "error", err.Error())
 	}
 }
@@ -165,10 +171,10 @@ func backoff(n int) time.Duration {
 }
 
 // giveBack returns rows with their attempts.
-func (d *Drainer) giveBack(ctx context.Context, token webhooks.Claim, rows []webhooks.Delivery) error {
+func (d *Drainer) giveBack(ctx context.Context, token webhooks.Claim, rows []webhooks.Delivery, pause time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	return d.Inbox.GiveBack(ctx, token, keysOf(rows), giveBackAfter)
+	return d.Inbox.GiveBack(ctx, token, keysOf(rows), pause)
 }
 
 // apply is TX2: its own rows locked first, then the orders in the order of their ids, then
@@ -187,11 +193,9 @@ func (d *Drainer) apply(ctx context.Context, token webhooks.Claim, rows []webhoo
 
 	var done []result
 	err = d.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		if len(rows) == 1 {
-			// Done alone, a row may be the one whose order is locked, with others behind it.
-			if err := tx.Exec(`SET LOCAL lock_timeout = '250ms'`).Error; err != nil {
-				return err
-			}
+		// One locked order must not hold up those behind it for the session's whole patience.
+		if err := tx.Exec(`SET LOCAL lock_timeout = '250ms'`).Error; err != nil {
+			return err
 		}
 		ours, err := d.Inbox.Lock(ctx, tx, token, keysOf(rows))
 		if err != nil {
@@ -345,11 +349,12 @@ func resourcesOf(items []item) []orders.Resource {
 	return all
 }
 
-// hintsOf is the orders that the events' own markers name. They are only locked for it.
+// hintsOf is the orders whose payments may be asked to be read, since the events' own markers
+// name them and they were parked before. They are only locked for it.
 func hintsOf(items []item) []uuid.UUID {
 	var hinted []uuid.UUID
 	for _, it := range items {
-		if order, ok := ourOrder(it.event); ok {
+		if order, ok := ourOrder(it.event); ok && it.row.Outcome != nil {
 			hinted = append(hinted, order)
 		}
 	}

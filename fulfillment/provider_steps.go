@@ -22,7 +22,7 @@ func (s *Service) PerformCall(ctx context.Context, key string, complete Complete
 		}
 		return complete(tx)
 	})
-	if errors.Is(err, provider.ErrRefused) {
+	if errors.Is(err, provider.ErrRefused) || errors.Is(err, provider.ErrKeyTooOld) {
 		if failed := s.settleRefusal(ctx, key); failed != nil {
 			return failed // so that the job comes back; the call is refused again without being sent
 		}
@@ -30,18 +30,19 @@ func (s *Service) PerformCall(ctx context.Context, key string, complete Complete
 	return err
 }
 
-// settleRefusal applies that a call will never be made. The job stays a dead letter: somebody
-// has to see why. It runs again whenever the call is tried again, and does nothing then.
+// settleRefusal applies that a call will not be made, or that what it did cannot be found. The
+// job stays a dead letter: somebody has to see why. It runs again whenever the call is tried
+// again, and does nothing then.
 func (s *Service) settleRefusal(ctx context.Context, key string) error {
 	var call provider.Call
 	if err := s.DB.WithContext(ctx).First(&call, "idempotency_key = ?", key).Error; err != nil {
 		return fmt.Errorf("reading call %s: %w", key, err)
 	}
-	if call.Operation != provider.OpCheckout || call.State != provider.CallFailed {
+	if call.Operation != provider.OpCheckout || call.State == provider.CallSent {
 		return nil
 	}
 	return s.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		return s.Orders.CheckoutRefused(ctx, tx, call.SubjectID, orders.Cause{Provider: "job", EventID: kindCreateCheckout})
+		return s.Orders.CheckoutFailed(ctx, tx, call.SubjectID, orders.Cause{Provider: "job", EventID: kindCreateCheckout})
 	})
 }
 
@@ -77,6 +78,9 @@ func (s *Service) ReadPayment(ctx context.Context, paymentID uuid.UUID, complete
 	}
 	if noted.ResourceID == nil {
 		return fmt.Errorf("payment %s: %w", paymentID, errNoResource)
+	}
+	if noted.Livemode != s.Stripe.Livemode() || noted.Account != s.Stripe.Account() {
+		return fmt.Errorf("payment %s: %w", paymentID, provider.ErrOtherWorld)
 	}
 	state, err := s.Stripe.ReadPayment(ctx, *noted.ResourceID)
 	if err != nil {
@@ -119,10 +123,10 @@ func factOfRead(p orders.Payment, state provider.PaymentState) orders.Fact {
 		f.Status = orders.StatusSucceeded
 		f.ReceivedMinor, f.ReceivedCurrency, f.IntendedMinor = state.ReceivedMinor, state.Currency, state.IntendedMinor
 		f.Breakdown = (*orders.Breakdown)(state.Breakdown)
+	case state.Expired: // also where its intent was canceled for it
+		f.Status = orders.StatusExpired
 	case state.Canceled:
 		f.Status = orders.StatusCanceled
-	case state.Expired:
-		f.Status = orders.StatusExpired
 	case state.Processing:
 		f.Status = orders.StatusProcessing
 	}

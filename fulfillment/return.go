@@ -18,7 +18,8 @@ import (
 
 // returnReadEvery is how often the return pages of one checkout read it, all of them and all
 // processes together: a buyer who waits for the webhook is told in time, and one who holds
-// the reload key costs nothing.
+// the reload key costs nothing. For an older checkout it is a twentieth of its age: a page
+// that is left open for days while a bank thinks asks a few times an hour, then less.
 const returnReadEvery = 3 * time.Second
 
 // Returned is what the buyer's return taught.
@@ -45,6 +46,10 @@ func (s *Service) ReadReturn(ctx context.Context, orderID uuid.UUID, sessionID s
 	if err != nil {
 		return Returned{Ours: true}, err
 	}
+	paid := gjson.GetBytes(session, "status").Str == "complete" && gjson.GetBytes(session, "payment_status").Str != "unpaid"
+	if !paid {
+		return Returned{Ours: true}, nil // whatever else it says, its event says, and the page has no use for it
+	}
 	e := webhooks.Envelope{
 		Provider: payment.Provider, EventID: fmt.Sprintf("%s:%s:%s", webhooks.SourceReturn, sessionID, uuid.NewString()),
 		EventType: "checkout.session.read", ResourceID: sessionID,
@@ -53,7 +58,7 @@ func (s *Service) ReadReturn(ctx context.Context, orderID uuid.UUID, sessionID s
 	if _, err := s.Inbox.Record(ctx, e, webhooks.SourceReturn, eventAbout(e, session)); err != nil {
 		return Returned{Ours: true}, err
 	}
-	return Returned{Ours: true, Paid: gjson.GetBytes(session, "payment_status").Str != "unpaid"}, nil
+	return Returned{Ours: true, Paid: true}, nil
 }
 
 // returnDue finds the order's payment behind a session, and tells whether to read it. Of
@@ -71,7 +76,8 @@ func (s *Service) returnDue(ctx context.Context, orderID uuid.UUID, sessionID st
 	const due = `
 UPDATE payments SET return_read_at = now()
 WHERE id = ? AND status IN ('open', 'processing')
-  AND (return_read_at IS NULL OR return_read_at <= now() - make_interval(secs => ?))`
+  AND (return_read_at IS NULL
+       OR return_read_at <= now() - GREATEST(make_interval(secs => ?), (return_read_at - created_at) / 20))`
 	marked := tx.Exec(due, payment.ID, returnReadEvery.Seconds())
 	if marked.Error != nil {
 		return nil, false, fmt.Errorf("noting a read of payment %s: %w", payment.ID, marked.Error)

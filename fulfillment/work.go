@@ -201,8 +201,9 @@ func instruct(err error, next again) error {
 		if retry.After == 0 || next.tired {
 			return err
 		}
-		// Not sooner than asked, and not when all the others come that were told the same.
-		return river.JobSnooze(retry.After + next.pause)
+		// Not sooner than asked, not when all the others come that were told the same, and not
+		// so much later that a fault which is mended is noticed an hour after.
+		return river.JobSnooze(retry.After + min(next.pause, max(4*retry.After, time.Minute)))
 	case errors.Is(err, ErrNotSent):
 		return err // the mail server's fault, however much it looks like a lost connection
 	case errors.As(err, &sending):

@@ -99,6 +99,11 @@ func (p *Payment) merge(f Fact) merge {
 		m.changed = m.changed || f.Status != p.Status
 		p.Status = f.Status
 	case p.Status == StatusSucceeded && p.received(f):
+		// A statement of the same success may be the one that says what it is made of.
+		if p.Adjustable && p.breakdown() == nil && f.Breakdown != nil {
+			p.setBreakdown(f.Breakdown)
+			m.changed = true
+		}
 	case p.Adjustable && f.Breakdown == nil && !f.Read: // what was agreed cannot be told from this
 		m.read = true
 	case p.Status == StatusSucceeded && !f.Read:

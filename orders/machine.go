@@ -31,7 +31,7 @@ func edges() []edge {
 		{Expire, []State{Pending, Confirming, Failed}, Expired},
 		{Fail, []State{Pending, Confirming}, Failed},
 		{Cancel, []State{Pending, Confirming, Failed, Expired}, Canceled},
-		{Reopen, []State{Confirming, Failed, Expired}, Pending},
+		{Reopen, []State{Confirming, Failed, Expired, Canceled}, Pending},
 		{Refund, []State{Paid, Fulfilled, Disputed, Review, ChargedBack}, Refunded},
 		{Dispute, []State{Paid, Fulfilled}, Disputed},
 		{Win, []State{Disputed}, Paid},
@@ -58,8 +58,8 @@ type walk struct {
 //
 //	target                      steps to it
 //	pending                     reopen
-//	confirming, failed          confirm, fail; from failed or expired after a reopen
-//	expired, canceled           expire, cancel
+//	confirming, failed          confirm, fail; from failed, expired or canceled after a reopen
+//	expired, canceled           expire, from canceled after a reopen; cancel
 //	review                      hold
 //	paid                        pay if never paid; win from disputed; otherwise restore
 //	fulfilled, disputed         like paid, then fulfill or dispute
@@ -73,6 +73,9 @@ func (w walk) step(from State) (Event, error) {
 	case Failed:
 		return fromOpen(from, Fail), nil
 	case Expired:
+		if from == Canceled {
+			return Reopen, nil
+		}
 		return Expire, nil
 	case Canceled:
 		return Cancel, nil
@@ -100,7 +103,7 @@ func (w walk) step(from State) (Event, error) {
 
 // fromOpen puts a reopen before a step that only leaves an order that is open.
 func fromOpen(from State, then Event) Event {
-	if from == Failed || from == Expired {
+	if from == Failed || from == Expired || from == Canceled {
 		return Reopen
 	}
 	return then

@@ -32,7 +32,7 @@ func legal() []struct {
 		{Expire, " x       x           .     .          .       x       .        .         .         .         .", Expired},
 		{Fail, "   x       x           .     .          .       .       .        .         .         .         .", Failed},
 		{Cancel, " x       x           .     .          .       x       x        .         .         .         .", Canceled},
-		{Reopen, " .       x           .     .          .       x       x        .         .         .         .", Pending},
+		{Reopen, " .       x           .     .          .       x       x        x         .         .         .", Pending},
 		{Refund, " .       .           x     x          x       .       .        .         .         x         x", Refunded},
 		{Dispute, ".       .           x     x          .       .       .        .         .         .         .", Disputed},
 		{Win, "    .       .           .     .          .       .       .        .         .         x         .", Paid},

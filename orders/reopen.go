@@ -20,14 +20,20 @@ func (e *NotOpenError) Error() string {
 	return "an order that is " + string(e.State) + " takes no further checkout"
 }
 
-// TakesCheckout is nil if another checkout may be opened for an order in this state.
-func (s State) TakesCheckout() error {
-	switch s {
+// TakesCheckout is nil if another checkout may be opened for the order. One that somebody
+// called off takes none; one that is only canceled because the provider canceled its payment,
+// as it does with the intent of a checkout that ran out, takes another like any that expired.
+func (o Order) TakesCheckout() error {
+	switch o.State {
 	case Pending, Expired, Failed:
 		return nil
-	case Confirming, Paid, Fulfilled, Review, Canceled, Refunded, Disputed, ChargedBack:
+	case Canceled:
+		if o.Decision != DecisionCanceled {
+			return nil
+		}
+	case Confirming, Paid, Fulfilled, Review, Refunded, Disputed, ChargedBack:
 	}
-	return &NotOpenError{State: s}
+	return &NotOpenError{State: o.State}
 }
 
 // Earlier is what a request for another checkout made before; nil if it is new. A request of
@@ -74,7 +80,7 @@ func (s *Store) CheckoutAgain(ctx context.Context, m Merchant, orderID uuid.UUID
 				return err
 			}
 		}
-		if err := order.State.TakesCheckout(); err != nil {
+		if err := order.TakesCheckout(); err != nil {
 			return err
 		}
 		if err := s.noneOpen(tx, orderID); err != nil {

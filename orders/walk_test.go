@@ -27,9 +27,6 @@ func refusals() []struct {
 		{"a success is known, and statuses only rise", func(from State, w walk) bool {
 			return !slices.Contains(withoutMoney, from) && slices.Contains(withoutMoney, w.target)
 		}},
-		{"a canceled order takes no other checkout, so that only money moves it", func(from State, w walk) bool {
-			return from == Canceled && w.target != Canceled && slices.Contains(withoutMoney, w.target)
-		}},
 		{"licenses that were issued stay issued", func(from State, w walk) bool {
 			return from == Fulfilled && w.target == Paid
 		}},

@@ -64,7 +64,7 @@ func (o *Orders) refuse(c *gin.Context, what string, err error) {
 		problem.Write(c, notOpen(closed.State))
 	case errors.Is(err, orders.ErrNotFound):
 		problem.Write(c, problem.Problem{Status: http.StatusNotFound, Code: "NOT_FOUND", Detail: "There is no such order."})
-	case errors.Is(err, provider.ErrNotConfigured):
+	case errors.Is(err, provider.ErrNotConfigured), errors.Is(err, provider.ErrOtherWorld):
 		problem.Write(c, problem.Problem{Status: http.StatusServiceUnavailable, Code: "NOT_CONFIGURED", Detail: "No payment provider is configured (STRIPE_SECRET_KEY)."})
 	case errors.As(err, &retry), errors.Is(err, provider.ErrRefused), errors.Is(err, provider.ErrKeyTooOld):
 		o.Log.Warn(what, "error", err.Error())

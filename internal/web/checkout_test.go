@@ -83,7 +83,8 @@ func TestCheckout_NotOpen(t *testing.T) {
 		"refunded": "NOT_OPEN", "disputed": "NOT_OPEN", "charged_back": "NOT_OPEN",
 	} {
 		order := s.order(t)
-		execute(t, s.dsn, fmt.Sprintf(`UPDATE orders SET state = '%s', review_reason = CASE WHEN '%[1]s' = 'review' THEN 'amount' END WHERE id = '%s'`, state, order.ID))
+		execute(t, s.dsn, fmt.Sprintf(`UPDATE orders SET state = '%s', review_reason = CASE WHEN '%[1]s' = 'review' THEN 'amount' END,
+			decision = CASE WHEN '%[1]s' = 'canceled' THEN 'canceled' ELSE 'none' END WHERE id = '%s'`, state, order.ID))
 		got := s.again(t, order)
 		if p := got.problem(t); got.Status != http.StatusConflict || p.Code != code {
 			t.Errorf("%s: got %d %s, want 409 %s", state, got.Status, got.Body, code)
