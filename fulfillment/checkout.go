@@ -92,7 +92,17 @@ func (s *Service) ExpireCheckout(ctx context.Context, key string, paymentID uuid
 	if !errors.Is(err, provider.ErrRefused) {
 		return err
 	}
-	if err := s.ReadPayment(ctx, paymentID, complete); err != nil {
+	err = s.ReadPayment(ctx, paymentID, complete)
+	if errors.Is(err, provider.ErrNotFound) {
+		// A checkout that the provider does not have cannot be paid.
+		err = s.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+			if err := s.Orders.SettleExpiry(ctx, tx, provider.Call{IdempotencyKey: key, SubjectID: paymentID}); err != nil {
+				return err
+			}
+			return complete(tx)
+		})
+	}
+	if err != nil {
 		return fmt.Errorf("reading what is not open any more: %w", err)
 	}
 	return nil

@@ -58,6 +58,23 @@ func TestAStoppedCheckoutLeavesTheOrderOpenToAnother(t *testing.T) {
 	}
 }
 
+// A checkout that the provider does not have (any more) cannot be paid, and does not stand in
+// the way of another.
+func TestACheckoutThatIsGoneIsNoDeadEnd(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	o := b.order(t)
+	b.exec(t, `UPDATE payments SET resource_id = 'cs_test_gone'`)
+	b.exec(t, `UPDATE payment_resources SET resource_id = 'cs_test_gone'`)
+	if _, err := b.service.CheckoutAgain(t.Context(), merchant(), o.ID, nil); err != nil {
+		t.Errorf("another checkout: %v", err)
+	}
+	if n := b.count(t, `SELECT count(*) FROM payments WHERE status = 'expired'`); n != 1 {
+		t.Errorf("%d payments expired, want the one that is gone", n)
+	}
+	b.wantState(t, o, orders.Pending)
+}
+
 // Stripe cancels the intent of a checkout that ran out after a declined card. Nobody called
 // the order off, so it takes another checkout.
 func TestAnIntentThatIsCanceledWithItsCheckoutIsNoDeadEnd(t *testing.T) {

@@ -145,6 +145,8 @@ func (w *worker[A]) Work(ctx context.Context, job *river.Job[A]) error {
 	next := instruct(err, w.again(job))
 	snoozed := errors.As(next, new(*river.JobSnoozeError))
 	switch {
+	case err == nil && job.Kind == kindSweepParked:
+		log.Debug("job done") // every half minute, and mostly about nothing
 	case err == nil:
 		log.Info("job done")
 	case errors.As(next, new(*river.JobCancelError)), job.Attempt >= job.MaxAttempts && !snoozed:

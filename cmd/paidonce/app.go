@@ -133,6 +133,7 @@ func (a *app) work(ctx context.Context, client *river.Client[*sql.Tx]) error {
 	if err := client.Stop(stopping); err != nil {
 		return fmt.Errorf("stopping the job queue: %w", err)
 	}
+	a.log.Info("stopped working")
 	return nil
 }
 

@@ -45,7 +45,7 @@ func TestProductsImport(t *testing.T) {
 
 	// On an empty database: the command brings the schema along.
 	code, out, errs := command(t, env, "", "products", "import", file)
-	if code != 0 || !strings.Contains(out, "19.99 USD") || !strings.Contains(out, "100 JPY") || !strings.Contains(out, "2 products") {
+	if code != 0 || !strings.Contains(out, "19.99 USD") || !strings.Contains(out, "100 JPY") || !strings.Contains(out, "Imported: 2.") {
 		t.Fatalf("import = %d\n%s%s", code, out, errs)
 	}
 	code, _, errs = command(t, env, `[{"sku":"","name":"x","unit_minor":1.5,"currency":"xxx"}]`, "products", "import", "-")
@@ -79,7 +79,11 @@ func TestLicense_KeygenThenVerify(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &claims); code != 0 || err != nil || claims["kid"] != string(kid) || claims["sku"] != "KEY-1" {
 		t.Errorf("verify = %d %s%s %v", code, out, errs, err)
 	}
-	public := cfg.keyring.PublicKeys()[0].Hex()
+	code, public, _ := command(t, env, "", "license", "public")
+	_, public, _ = strings.Cut(strings.TrimSpace(public), " ")
+	if code != 0 || public != cfg.keyring.PublicKeys()[0].Hex() {
+		t.Errorf("public = %d %q", code, public)
+	}
 	if code, _, errs = command(t, nil, "", "license", "verify", "--public-key", public, key); code != 0 {
 		t.Errorf("verify with the public half alone = %d %s", code, errs)
 	}
@@ -125,6 +129,16 @@ func TestHelp(t *testing.T) {
 		}
 		if code, out, _ := command(t, nil, "", name, "--help"); code != 0 || len(out) < 80 || strings.Contains(out, "crash-at") {
 			t.Errorf("%s --help = %d\n%s", name, code, out)
+		}
+	}
+}
+
+// A misspelt command must not pass for a success in a deploy script.
+func TestMisspeltCommands(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"migrat"}, {"migrate", "upp"}, {"products", "imprt"}, {"license", "keygn"}} {
+		if code, _, errs := command(t, nil, "", args...); code != 1 || !strings.Contains(errs, args[len(args)-1]) {
+			t.Errorf("%v = %d %s, want 1 and the word named", args, code, errs)
 		}
 	}
 }

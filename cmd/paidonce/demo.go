@@ -18,7 +18,7 @@ func newDemo(e *surroundings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show a paid order being fulfilled once, with everything going wrong around it",
-		Long: `demo starts a private Postgres (or uses DATABASE_URL), a simulated Stripe, a web process and a
+		Long: `demo starts a private Postgres (or uses an empty one at DATABASE_URL), a simulated Stripe, a web process and a
 worker process, all on free ports of this machine. It pays an order, delivers the event four
 times, kills the worker between license and receipt, and pays another order with the wrong
 amount. It prints one line per fact with the invariant that it shows (docs/tour.md), then stays

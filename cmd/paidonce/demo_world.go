@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"paidonce/internal/database"
 	"paidonce/internal/devpg"
 	"paidonce/internal/stripesim"
 	"paidonce/licenses"
@@ -84,7 +85,7 @@ func newDemoWorld(ctx context.Context, e *surroundings, say *narrator) (_ *demoW
 func (w *demoWorld) startDatabase(ctx context.Context, e *surroundings, say *narrator) (string, error) {
 	if dsn := e.getenv("DATABASE_URL"); dsn != "" {
 		say.line("  Postgres   the one at DATABASE_URL")
-		return dsn, nil
+		return dsn, refuseInUse(ctx, dsn)
 	}
 	server, err := devpg.Start(ctx, devpg.Options{Getenv: e.getenv})
 	if err != nil {
@@ -98,6 +99,26 @@ func (w *demoWorld) startDatabase(ctx context.Context, e *surroundings, say *nar
 	dsn := server.URL("postgres")
 	say.line("  Postgres   private, psql %q", dsn)
 	return dsn, nil
+}
+
+// errInUse keeps the demo out of a merchant's database: its product would be for sale there,
+// and the workers of the shop would fulfill its orders.
+var errInUse = errors.New("the database at DATABASE_URL is in use; unset DATABASE_URL for a private one, or give an empty one")
+
+func refuseInUse(ctx context.Context, dsn string) error {
+	db, err := database.Open(ctx, dsn, database.Options{MaxConns: 1})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	err = migrations.Check(ctx, db.SQL)
+	switch {
+	case errors.Is(err, migrations.ErrEmpty):
+		return nil
+	case err == nil, errors.Is(err, migrations.ErrBehind), errors.Is(err, migrations.ErrAhead):
+		return errInUse
+	}
+	return err
 }
 
 // startSim starts the simulated Stripe. It delivers nothing by itself: the demo posts the

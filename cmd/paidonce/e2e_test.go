@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"paidonce/internal/devpg/devpgtest"
 	"paidonce/internal/stripesim"
 	"paidonce/licenses"
 )
@@ -32,6 +33,19 @@ func TestDemo_HoldsItsGuarantees(t *testing.T) {
 		if !strings.Contains(out, " "+invariant+" ") {
 			t.Errorf("the demo shows no %s:\n%s", invariant, out)
 		}
+	}
+}
+
+// The demo sells things. It does so in an empty database, and in nobody else's.
+func TestDemo_KeepsOutOfADatabaseInUse(t *testing.T) {
+	t.Parallel()
+	code, out, errs := command(t, map[string]string{"DATABASE_URL": devpgtest.New(t)}, "", "demo", "--exit")
+	if code != 1 || !strings.Contains(errs, "in use") {
+		t.Errorf("demo on a database in use = %d\n%s%s, want it refused", code, out, errs)
+	}
+	code, out, errs = command(t, map[string]string{"DATABASE_URL": devpgtest.NewEmpty(t)}, "", "demo", "--exit")
+	if code != 0 {
+		t.Errorf("demo on an empty database = %d\n%s%s", code, out, errs)
 	}
 }
 

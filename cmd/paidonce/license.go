@@ -11,7 +11,7 @@ import (
 )
 
 func newLicense(e *surroundings) *cobra.Command {
-	cmd := &cobra.Command{Use: "license", Short: "License keys: make a signing key, verify a license"}
+	cmd := &cobra.Command{Use: "license", Short: "License keys: make a signing key, print its public half, verify a license", Args: cobra.NoArgs, RunE: showHelp}
 	var public string
 	verify := &cobra.Command{
 		Use:   "verify KEY",
@@ -31,7 +31,7 @@ does not know whether the license was revoked. Exit status 1: the key is not gen
 		},
 	}
 	verify.Flags().StringVar(&public, "public-key", "", "hex public key to verify with, instead of LICENSE_SIGNING_KEYS")
-	cmd.AddCommand(verify, &cobra.Command{
+	cmd.AddCommand(verify, newLicensePublic(e), &cobra.Command{
 		Use:   "keygen",
 		Short: "Make a signing key and print it as a line for the environment",
 		Long: `keygen prints LICENSE_SIGNING_KEYS=<kid>:<base64 seed>. The seed is the secret that all licenses
@@ -48,6 +48,27 @@ one behind it, separated by a comma: the first signs, all verify.`,
 		},
 	})
 	return cmd
+}
+
+// newLicensePublic prints what a program needs to verify licenses offline.
+func newLicensePublic(e *surroundings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "public",
+		Short: "Print the public keys of LICENSE_SIGNING_KEYS",
+		Long: `public prints a line per key, "<kid> <hex public key>", the signing one first. They are no secret:
+put them into the programs that verify licenses offline.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := loadConfig(e.getenv, needs{workers: true})
+			if err != nil {
+				return err
+			}
+			for _, key := range cfg.keyring.PublicKeys() {
+				cmd.Printf("%s %s\n", key.ID, key.Hex())
+			}
+			return nil
+		},
+	}
 }
 
 func verifyLicense(e *surroundings, public, key string) (licenses.Claims, error) {

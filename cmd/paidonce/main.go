@@ -73,3 +73,7 @@ Configuration is read from the environment; .env.example documents every variabl
 	)
 	return root
 }
+
+// showHelp is for a command that only has commands of its own. With cobra.NoArgs beside it a
+// misspelt one is an error, and not a page of help that a script takes for success.
+func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }

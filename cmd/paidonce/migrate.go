@@ -10,7 +10,7 @@ import (
 )
 
 func newMigrate(e *surroundings) *cobra.Command {
-	cmd := &cobra.Command{Use: "migrate", Short: "Move the database's schema"}
+	cmd := &cobra.Command{Use: "migrate", Short: "Move the database's schema", Args: cobra.NoArgs, RunE: showHelp}
 	cmd.AddCommand(
 		&cobra.Command{
 			Use: "up", Short: "Apply every pending migration", Args: cobra.NoArgs,

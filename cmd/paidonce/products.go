@@ -15,7 +15,7 @@ import (
 )
 
 func newProducts(e *surroundings) *cobra.Command {
-	cmd := &cobra.Command{Use: "products", Short: "What is for sale"}
+	cmd := &cobra.Command{Use: "products", Short: "What is for sale", Args: cobra.NoArgs, RunE: showHelp}
 	cmd.AddCommand(&cobra.Command{
 		Use:   "import FILE",
 		Short: "Insert products, or update those whose sku exists",
@@ -58,7 +58,7 @@ Either the whole file is imported or, with every fault named, none of it.`,
 				_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", p.SKU, p.Unit(), p.Name)
 			}
 			_ = table.Flush()
-			cmd.Printf("%d products are for sale.\n", len(products))
+			cmd.Printf("Imported: %d.\n", len(products))
 			return nil
 		},
 	})

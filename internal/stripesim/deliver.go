@@ -103,7 +103,7 @@ func (s *Sim) deliver(e *event, endpoint string) {
 // redirect too (https://docs.stripe.com/webhooks#http-status-code-3xx).
 func (s *Sim) attempt(e *event, to Endpoint, number int) bool {
 	a := Attempt{EventID: e.object.ID, EventType: e.object.Type, URL: to.URL, Number: number, At: s.now()}
-	status, err := s.post(e, to, a.At)
+	status, err := s.post(e, to)
 	a.Status = status
 	if err != nil {
 		a.Err = err.Error()
@@ -122,7 +122,7 @@ func (s *Sim) attempt(e *event, to Endpoint, number int) bool {
 	return err == nil && status >= 200 && status < 300
 }
 
-func (s *Sim) post(e *event, to Endpoint, now time.Time) (int, error) {
+func (s *Sim) post(e *event, to Endpoint) (int, error) {
 	body := e.bodyFor(to)
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.AttemptTimeout)
 	defer cancel()
@@ -130,9 +130,10 @@ func (s *Sim) post(e *event, to Endpoint, now time.Time) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("addressing %q: %w", to.URL, err)
 	}
-	signature := Sign(body, now, to.Secrets...)
+	at := s.cfg.Now() // not the moved clock: the receiver's was not moved with it
+	signature := Sign(body, at, to.Secrets...)
 	if !s.cfg.Livemode {
-		signature += decoy(body, now)
+		signature += decoy(body, at)
 	}
 	req.Header.Set("Accept", "*/*; q=0.5, application/xml")
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"errors"
 	"html/template"
 	"log/slog"
 	"net/http"
@@ -71,19 +70,13 @@ func (o *Orders) show(c *gin.Context) {
 		return
 	}
 	view, err := o.Store.Get(c.Request.Context(), id)
-	if errors.Is(err, orders.ErrNotFound) {
-		problem.Write(c, problem.Problem{Status: http.StatusNotFound, Code: "NOT_FOUND", Detail: "There is no such order."})
-		return
-	}
 	if err != nil {
-		o.Log.Error("order not read", "order_id", id, "error", err.Error())
-		problem.Write(c, internal())
+		o.refuse(c, "order not read", err)
 		return
 	}
 	shown, err := o.render(c.Request.Context(), view)
 	if err != nil {
-		o.Log.Error("order not read", "order_id", id, "error", err.Error())
-		problem.Write(c, internal())
+		o.refuse(c, "order not read", err)
 		return
 	}
 	c.Header("Cache-Control", "no-store")
