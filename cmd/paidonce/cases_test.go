@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"paidonce/internal/database"
 	"paidonce/internal/devpg/devpgtest"
 	"paidonce/internal/stripesim"
@@ -123,5 +125,35 @@ func TestB43_FiveProcessesOnAnEmptyDatabase(t *testing.T) {
 		if err != nil || ran[version] != 1 || rows != 1 {
 			t.Errorf("version %d was run by %d processes and is noted %d times, %v; want once", version, ran[version], rows, err)
 		}
+	}
+}
+
+// B10: two endpoints of the dashboard point at one URL, so that every event comes twice, under
+// two signatures. The key is the event's id in the signed body, so it is one event all the same.
+func TestB10_TwoEndpointsAtOneURL(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	secrets := []string{"whsec_shop", "whsec_other"}
+	s.env = append(slices.Clip(s.env), "STRIPE_WEBHOOK_SECRETS="+strings.Join(secrets, ","))
+	s.web()
+	s.start("work")
+	order := s.order()
+	paid, err := s.sim.Pay(s.session(order), stripesim.PayOptions{Hold: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, event := range paid.Events {
+		for _, secret := range secrets {
+			if got := postSigned(t, s.addr, event.Body, stripesim.Sign(event.Body, time.Now(), secret)); got != http.StatusOK {
+				t.Errorf("%s signed with %s: %d, want 200", event.Type, secret, got)
+			}
+		}
+		if rows := s.one(`SELECT count(*) FROM webhook_deliveries WHERE event_id = ?`, event.ID); rows != "1" {
+			t.Errorf("%s: %s rows, want 1", event.Type, rows)
+		}
+	}
+	s.settled(order)
+	if diff := cmp.Diff(fulfilledOnce(), s.outcome(order)); diff != "" {
+		t.Errorf("order %s (-want +got):\n%s", order, diff)
 	}
 }
