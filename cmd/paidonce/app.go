@@ -127,9 +127,9 @@ func (a *app) work(ctx context.Context, client *river.Client[*sql.Tx]) error {
 
 	<-ctx.Done()
 	a.log.Info("stopping: finishing work in progress")
+	running.Wait() // at most a drainer's lease
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
-	running.Wait()
 	if err := client.Stop(stopping); err != nil {
 		return fmt.Errorf("stopping the job queue: %w", err)
 	}
