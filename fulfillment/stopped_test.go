@@ -1,11 +1,13 @@
 package fulfillment_test
 
 import (
+	"errors"
 	"net/http"
 	"testing"
 
 	"gorm.io/gorm"
 
+	"paidonce/internal/provider"
 	"paidonce/internal/stripesim"
 	"paidonce/orders"
 )
@@ -73,6 +75,22 @@ func TestACheckoutThatIsGoneIsNoDeadEnd(t *testing.T) {
 		t.Errorf("%d payments expired, want the one that is gone", n)
 	}
 	b.wantState(t, o, orders.Pending)
+}
+
+// A payment of another mode or account is not read with this process' key: it would not be
+// found, and the wish to read it would be given up.
+func TestAReadWaitsForItsOwnWorld(t *testing.T) {
+	t.Parallel()
+	for _, world := range []string{`livemode = true`, `account = 'acct_other'`} {
+		b := setup(t)
+		o := b.order(t)
+		b.exec(t, `UPDATE payments SET `+world)
+		calls := len(b.sim.Calls())
+		err := b.service.ReadPayment(t.Context(), o.checkouts[0].PaymentID, noJob)
+		if !errors.Is(err, provider.ErrOtherWorld) || len(b.sim.Calls()) != calls {
+			t.Errorf("%s: got %v after %d requests, want ErrOtherWorld and none", world, err, len(b.sim.Calls())-calls)
+		}
+	}
 }
 
 // Stripe cancels the intent of a checkout that ran out after a declined card. Nobody called
