@@ -113,7 +113,9 @@ func (d *Drainer) recover(ctx context.Context, token webhooks.Claim, rows []webh
 		d.returnRows(ctx, token, rows, cause, giveBackAfter)
 		return
 	}
-	// Half the lease: what is not reached by then goes back while it is still ours.
+	// Counted from here and not from the claim, so that a slow row cannot have its whole batch
+	// given back for ever: each try gets at least one of them judged. Rows whose lease has lapsed
+	// by then stay as they are, and come back alone.
 	patience, cancel := context.WithTimeout(ctx, d.Lease/2)
 	defer cancel()
 	for n, row := range rows {

@@ -137,6 +137,7 @@ func TestCreate_NamesTheFault(t *testing.T) {
 		"quantity 0":            {orders.NewOrder{Email: "a@example.com", Items: item("KEY-1", 0)}, "items[0].quantity"},
 		"quantity -1":           {orders.NewOrder{Email: "a@example.com", Items: item("KEY-1", -1)}, "items[0].quantity"},
 		"quantity 1001":         {orders.NewOrder{Email: "a@example.com", Items: item("KEY-1", 1001)}, "items[0].quantity"},
+		"1001 units in 2 lines": {orders.NewOrder{Email: "a@example.com", Items: append(item("KEY-1", 1000), item("KEY-1", 1)...)}, "items"},
 		"two currencies":        {orders.NewOrder{Email: "a@example.com", Items: append(slices.Clone(one), orders.Item{SKU: "YEN-1", Quantity: 1})}, "items[1].sku"},
 		"one over the limit":    {orders.NewOrder{Email: "a@example.com", Items: append(item("BIG-1", 1), orders.Item{SKU: "KEY-2", Quantity: 1})}, "items"},
 		"far over the limit":    {orders.NewOrder{Email: "a@example.com", Items: slices.Repeat(item("BIG-1", 1000), 100)}, "items"},

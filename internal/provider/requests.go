@@ -27,7 +27,6 @@ type CheckoutRequest struct {
 	PaymentID  uuid.UUID
 	OrderID    uuid.UUID
 	Email      string
-	Locale     string // "" lets the provider look at the browser
 	Items      []CheckoutItem
 	SuccessURL string // {CHECKOUT_SESSION_ID} in it is replaced by Stripe
 	CancelURL  string
@@ -60,9 +59,6 @@ func (r CheckoutRequest) Call() Call {
 		CancelURL:         stripe.String(r.CancelURL),
 		Metadata:          marker,
 		PaymentIntentData: &stripe.CheckoutSessionPaymentIntentDataParams{Metadata: marker},
-	}
-	if r.Locale != "" {
-		params.Locale = stripe.String(r.Locale)
 	}
 	if r.PromotionCodes {
 		params.AllowPromotionCodes = stripe.Bool(true)
