@@ -76,6 +76,7 @@ func Open(c Config) (*Sim, error) {
 	if c.State == "" {
 		return s, nil
 	}
+	s.persistent = true // before restore: the deliveries it begins again save at once
 	b, err := os.ReadFile(c.State)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -91,11 +92,11 @@ func Open(c Config) (*Sim, error) {
 		}
 		s.restore(st)
 	}
-	s.persistent = true
 	s.saving.Lock()
-	defer s.saving.Unlock()
-	if err := s.write(); err != nil { // now, so that a path that cannot be written is found at the start
-		s.Close()
+	err = s.write() // now, so that a path that cannot be written is found at the start
+	s.saving.Unlock()
+	if err != nil {
+		s.Close() // waits for deliveries, which may wait to save
 		return nil, fmt.Errorf("%w: %w", ErrState, err)
 	}
 	return s, nil
