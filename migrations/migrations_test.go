@@ -114,8 +114,9 @@ func TestUp_Tables(t *testing.T) {
 		}
 	}
 	want := []string{
-		"api_requests", "delivery_resources", "licenses", "order_lines", "order_transitions", "orders", "payment_resources", "payments", "products",
-		"provider_calls", "sent_receipts", "webhook_deliveries",
+		"api_requests", "delivery_resources", "disputes", "licenses", "order_decisions", "order_lines", "order_transitions", "orders",
+		"payment_resources", "payments", "products", "provider_calls", "reconcile_findings", "reconcile_runs", "refunds", "sent_receipts",
+		"webhook_deliveries",
 	}
 	if diff := cmp.Diff(want, ours); diff != "" {
 		t.Errorf("ours (-want +got)\n%s", diff)
