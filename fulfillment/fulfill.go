@@ -2,7 +2,6 @@ package fulfillment
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -37,7 +36,7 @@ func (s *Service) FulfillOrder(ctx context.Context, orderID uuid.UUID, complete 
 		if err := s.Orders.MarkFulfilled(ctx, tx, order, orders.Cause{Provider: "job", EventID: kindFulfillOrder}); err != nil {
 			return err
 		}
-		if err := s.intendReceipt(ctx, tx, *order, lines, issued); err != nil {
+		if err := s.Queue.intendMail(ctx, tx, receiptOf(*order, lines, issued, s.Now())); err != nil {
 			return err
 		}
 		if err := s.intendNotice(ctx, tx, *order, issued); err != nil {
@@ -62,31 +61,6 @@ func licensesOf(order orders.Order, lines []orders.Line) licenses.Order {
 		o.Lines = append(o.Lines, licenses.Line{ID: line.ID, SKU: line.SKU, Quantity: line.Quantity})
 	}
 	return o
-}
-
-// intendReceipt writes the receipt down, frozen, and enqueues its sending. An order has one
-// receipt for ever: if it is paid again after a dispute, the row exists and nothing is sent.
-func (s *Service) intendReceipt(ctx context.Context, tx *gorm.DB, order orders.Order, lines []orders.Line, issued []licenses.License) error {
-	key := receiptKey(order.ID)
-	message := receiptMessage(s.MailFrom, key, order, lines, issued, s.Now())
-	frozen, err := json.Marshal(message)
-	if err != nil {
-		return fmt.Errorf("freezing the receipt: %w", err)
-	}
-	const intend = `
-INSERT INTO sent_receipts (order_id, kind, subject_id, idempotency_key, request, state, created_at, updated_at)
-VALUES (?, ?, ?, ?, CAST(? AS jsonb), 'intended', ?, ?)
-ON CONFLICT (order_id, kind, subject_id) DO NOTHING`
-	args := SendReceiptArgs{OrderID: order.ID, About: MailReceipt, SubjectID: order.ID.String()}
-	now := s.Now()
-	inserted := tx.Exec(intend, args.OrderID, args.About, args.SubjectID, key, string(frozen), now, now)
-	if inserted.Error != nil {
-		return fmt.Errorf("writing the receipt down: %w", inserted.Error)
-	}
-	if inserted.RowsAffected == 0 {
-		return nil
-	}
-	return s.Queue.enqueue(ctx, tx, args, 0)
 }
 
 // intendNotice writes down the call that puts order and license ids on the payment's

@@ -43,8 +43,16 @@ type receiptLine struct {
 	Name, Sum string
 }
 
+// receiptOf is the receipt of an order. An order has one for ever: if it is paid again after a
+// dispute, nothing is sent.
+func receiptOf(order orders.Order, lines []orders.Line, issued []licenses.License, now time.Time) mailIntent {
+	return mailIntent{
+		OrderID: order.ID, Kind: MailReceipt, SubjectID: order.ID.String(), Message: receiptMessage(order, lines, issued), At: now,
+	}
+}
+
 // receiptMessage writes the receipt of an order.
-func receiptMessage(from, key string, order orders.Order, lines []orders.Line, issued []licenses.License, now time.Time) Message {
+func receiptMessage(order orders.Order, lines []orders.Line, issued []licenses.License) Message {
 	data := struct {
 		Number  int64
 		OrderID string
@@ -64,23 +72,11 @@ func receiptMessage(from, key string, order orders.Order, lines []orders.Line, i
 	if err := template.Must(template.New("receipt").Parse(receiptText)).Execute(&text, data); err != nil {
 		panic("bug: the template fits its data: " + err.Error())
 	}
-	return Message{
-		From: from, To: order.Email,
-		Subject:   fmt.Sprintf("Your order %d", order.Number),
-		Text:      text.String(),
-		MessageID: messageID(key, from),
-		Date:      now,
-	}
+	return Message{To: order.Email, Subject: fmt.Sprintf("Your order %d", order.Number), Text: text.String()}
 }
 
 // oneLine keeps a name on its line.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-// messageID is the same for every attempt of one mail, so that a mailbox that knows the trick
-// shows a second copy once. A colon may not stand in it (RFC 5322, section 3.6.4).
-func messageID(key, from string) string {
-	return strings.ReplaceAll(key, ":", ".") + "@" + domainOf(from)
-}
 
 // domainOf is the sender's domain, which makes a Message-ID ours.
 func domainOf(from string) string {
@@ -90,4 +86,35 @@ func domainOf(from string) string {
 		}
 	}
 	return "localhost"
+}
+
+// returnMessage tells a buyer about money that goes back, or is asked for: a refund or a
+// dispute. license is what becomes of the order's licenses by it: they stay active (a part
+// went back, or a dispute was won), are suspended while the bank looks at it, or revoked.
+// Where there are none, it is "", and the mail does not speak of them.
+func returnMessage(kind MailKind, order orders.Order, amount money.Amount, license licenses.Status) Message {
+	sum := amount.Format(order.Locale)
+	told := map[MailKind][2]string{
+		MailRefund:       {"Your refund for order %d", "We have refunded " + sum + " for your order. Your bank may need some days to show it."},
+		MailRefundFailed: {"Your refund for order %d did not arrive", "The refund of " + sum + " for your order did not arrive. Please write to us, so that we can send it another way."},
+		MailDispute:      {"A payment for order %d is disputed", "Your bank has asked us to give back " + sum + " that was paid for your order, and is looking at it."},
+		MailDisputeWon:   {"The dispute about order %d is over", "Your bank has decided that the payment of " + sum + " for your order stands."},
+		MailDisputeLost:  {"The dispute about order %d is over", "Your bank has given back the payment of " + sum + " for your order."},
+	}[kind]
+	if told[0] == "" {
+		panic("bug: no text for a mail about " + string(kind))
+	}
+	text := told[1] + "\n"
+	switch license {
+	case licenses.StatusActive:
+		text += "\nYour license is active.\n"
+	case licenses.StatusSuspended:
+		text += "\nYour license is suspended until this is settled.\n"
+	case licenses.StatusRevoked:
+		text += "\nYour license is no longer valid.\n"
+	}
+	return Message{
+		To: order.Email, Subject: fmt.Sprintf(told[0], order.Number),
+		Text: fmt.Sprintf("%s\nOrder %s\n", text, order.ID),
+	}
 }

@@ -13,12 +13,6 @@ import (
 	"paidonce/internal/database"
 )
 
-// MailKind is what a mail is about; with the order and a subject it is the mail's identity.
-type MailKind string
-
-// MailReceipt is the receipt of an order; its subject is the order.
-const MailReceipt MailKind = "receipt"
-
 // ReceiptState is where a mail stands.
 type ReceiptState string
 
@@ -84,7 +78,9 @@ func (s *Service) beginReceipt(ctx context.Context, args SendReceiptArgs, comple
 	const begin = `
 UPDATE sent_receipts
 SET state = 'sending', sending_until = now() + make_interval(secs => @lease), attempts = attempts + 1, updated_at = now(),
-    request = CASE WHEN request->>'from' = '' THEN request || CAST(@sender AS jsonb) ELSE request END
+    request = CASE WHEN request->>'from' = ''
+        THEN request || jsonb_build_object('from', CAST(@sender AS text), 'message_id', replace(idempotency_key, ':', '.') || '@' || @domain)
+        ELSE request END
 WHERE order_id = @order_id AND kind = @kind AND subject_id = @subject_id AND state = 'intended'
 RETURNING request, attempts`
 	const read = `
@@ -95,13 +91,9 @@ UPDATE sent_receipts
 SET state = 'unknown', sending_until = NULL, last_error = 'its sender ended before it could say whether the mail went out', updated_at = now()
 WHERE order_id = @order_id AND kind = @kind AND subject_id = @subject_id AND state = 'sending'`
 
-	// A receipt that was written down before mail was configured gets its sender now, once.
-	sender, err := json.Marshal(map[string]string{"from": s.MailFrom, "message_id": messageID(receiptKey(args.OrderID), s.MailFrom)})
-	if err != nil {
-		return nil, fmt.Errorf("freezing the sender: %w", err)
-	}
 	named := map[string]any{
-		"order_id": args.OrderID, "kind": args.About, "subject_id": args.SubjectID, "lease": s.SendLease.Seconds(), "sender": string(sender),
+		"order_id": args.OrderID, "kind": args.About, "subject_id": args.SubjectID, "lease": s.SendLease.Seconds(),
+		"sender": s.MailFrom, "domain": domainOf(s.MailFrom),
 	}
 	err = s.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		var begun []sentReceipt
@@ -190,9 +182,6 @@ WHERE order_id = @order_id AND kind = @kind AND subject_id = @subject_id
 	}
 	return nil
 }
-
-// receiptKey is the mail's idempotency key.
-func receiptKey(orderID uuid.UUID) string { return "receipt:" + orderID.String() }
 
 // ReceiptStatus tells how a mail of an order stands.
 type ReceiptStatus struct {

@@ -194,18 +194,24 @@ func TestAReceiptWaitsForATransport(t *testing.T) {
 	}
 }
 
-// The text is fixed when the order is fulfilled: what changes later changes no attempt.
+// The text is fixed when the order is fulfilled, the sender at the first attempt: what changes
+// later changes no attempt.
 func TestAReceiptIsFrozen(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	o := b.fulfilled(t)
 	b.exec(t, `UPDATE order_lines SET name = 'Another name' WHERE order_id = ?`, o.ID)
 	b.exec(t, `UPDATE orders SET email = 'other@example.com' WHERE id = ?`, o.ID)
+	b.mailer.answer = func(fulfillment.Message) error { return fulfillment.ErrNotSent }
+	if err := b.service.SendReceipt(t.Context(), receiptOf(o.ID), noJob); !errors.Is(err, fulfillment.ErrNotSent) {
+		t.Fatal(err)
+	}
+	b.mailer.answer = nil
 	b.service.MailFrom = "other@shop.example.com"
 	if err := b.service.SendReceipt(t.Context(), receiptOf(o.ID), noJob); err != nil {
 		t.Fatal(err)
 	}
-	m := b.mailer.messages()[0]
+	m := b.mailer.messages()[1]
 	keys := value[string](t, b, `SELECT string_agg(key, E'\n\n' ORDER BY ordinal) FROM licenses WHERE order_id = ?`, o.ID)
 	if m.To != "a@example.com" || m.From != testSender || !strings.Contains(m.Text, "2 x Key ") || !strings.Contains(m.Text, keys) ||
 		!strings.Contains(m.Text, "Total: $20.00") || !strings.Contains(m.Text, "license keys:") {
