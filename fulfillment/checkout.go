@@ -92,7 +92,7 @@ func (s *Service) ExpireCheckout(ctx context.Context, key string, paymentID uuid
 	if !errors.Is(err, provider.ErrRefused) {
 		return err
 	}
-	err = s.ReadPayment(ctx, paymentID, complete)
+	err = s.readNow(ctx, paymentID, complete)
 	if errors.Is(err, provider.ErrNotFound) {
 		// A checkout that the provider does not have cannot be paid.
 		err = s.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {

@@ -20,6 +20,7 @@ import (
 //	create_checkout   create_checkout  30        1 s … 1 h    40 s     19 h: before the key is forgotten
 //	expire_checkout   expire_checkout  30        1 s … 1 h    40 s     19 h: before the key is forgotten
 //	notify_provider   notify_provider  30        1 s … 1 h    40 s     19 h: before the key is forgotten
+//	send_refund       send_refund      30        1 s … 1 h    40 s     19 h: before the key is forgotten
 //	send_receipt      send_receipt     40        1 s … 1 h    60 s     29 h
 //	read_payment      read_payment     80        1 s … 1 h    40 s     3 d: as long as Stripe redelivers
 //	sweep_parked      maintenance      1         none         20 s     the next one comes in 30 s
@@ -33,6 +34,8 @@ func limitsOf(kind string) limits {
 		return limits{queue: "expire_checkout", attempts: 30, longest: time.Hour, timeout: 40 * time.Second}
 	case kindNotifyProvider:
 		return limits{queue: "notify_provider", attempts: 30, longest: time.Hour, timeout: 40 * time.Second}
+	case kindSendRefund:
+		return limits{queue: "send_refund", attempts: 30, longest: time.Hour, timeout: 40 * time.Second}
 	case kindSendReceipt:
 		return limits{queue: "send_receipt", attempts: 40, longest: time.Hour, timeout: 60 * time.Second}
 	case kindReadPayment:
@@ -48,6 +51,7 @@ const (
 	kindCreateCheckout = "create_checkout"
 	kindExpireCheckout = "expire_checkout"
 	kindNotifyProvider = "notify_provider"
+	kindSendRefund     = "send_refund"
 	kindSendReceipt    = "send_receipt"
 	kindReadPayment    = "read_payment"
 	kindSweepParked    = "sweep_parked"
@@ -56,15 +60,15 @@ const (
 // kinds are all kinds.
 func kinds() []string {
 	return []string{
-		kindFulfillOrder, kindCreateCheckout, kindExpireCheckout, kindNotifyProvider, kindSendReceipt, kindReadPayment,
-		kindSweepParked,
+		kindFulfillOrder, kindCreateCheckout, kindExpireCheckout, kindNotifyProvider, kindSendRefund, kindSendReceipt,
+		kindReadPayment, kindSweepParked,
 	}
 }
 
 // performsCalls reports whether the jobs of a kind perform calls at the provider, under a key
 // that the provider forgets.
 func performsCalls(kind string) bool {
-	return kind == kindCreateCheckout || kind == kindExpireCheckout || kind == kindNotifyProvider
+	return kind == kindCreateCheckout || kind == kindExpireCheckout || kind == kindNotifyProvider || kind == kindSendRefund
 }
 
 // sweepEvery is how often parked deliveries are matched with what has been learned: it only
@@ -149,6 +153,14 @@ type NotifyProviderArgs struct {
 
 // Kind implements river.JobArgs.
 func (NotifyProviderArgs) Kind() string { return kindNotifyProvider }
+
+// SendRefundArgs asks to make the call that sends money back, as a person decided.
+type SendRefundArgs struct {
+	Key string `json:"idempotency_key"`
+}
+
+// Kind implements river.JobArgs.
+func (SendRefundArgs) Kind() string { return kindSendRefund }
 
 // SendReceiptArgs asks to send a mail that was written down.
 type SendReceiptArgs struct {

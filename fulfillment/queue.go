@@ -53,6 +53,8 @@ func (q *Queue) EnqueueCall(ctx context.Context, tx *gorm.DB, c provider.Call) e
 		return q.enqueue(ctx, tx, ExpireCheckoutArgs{Key: c.IdempotencyKey, PaymentID: c.SubjectID}, takeOverAfter)
 	case provider.OpFulfill:
 		return q.enqueue(ctx, tx, NotifyProviderArgs{Key: c.IdempotencyKey}, 0)
+	case provider.OpRefund:
+		return q.enqueue(ctx, tx, SendRefundArgs{Key: c.IdempotencyKey}, 0)
 	}
 	return fmt.Errorf("bug: no job performs %q", c.Operation)
 }
@@ -74,19 +76,4 @@ func (q *Queue) OrderMoved(ctx context.Context, tx *gorm.DB, m orders.Move) erro
 		return q.enqueue(ctx, tx, FulfillOrderArgs{OrderID: m.OrderID}, 0)
 	}
 	return nil
-}
-
-// licenseStatus is what an order's state means for its licenses; follows is false for a
-// state that says nothing about them.
-func licenseStatus(s orders.State) (status licenses.Status, follows bool) {
-	switch s {
-	case orders.Fulfilled:
-		return licenses.StatusActive, true
-	case orders.Disputed, orders.Review:
-		return licenses.StatusSuspended, true
-	case orders.Refunded, orders.ChargedBack:
-		return licenses.StatusRevoked, true
-	case orders.Pending, orders.Confirming, orders.Paid, orders.Failed, orders.Expired, orders.Canceled:
-	}
-	return "", false
 }

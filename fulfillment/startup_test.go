@@ -39,20 +39,22 @@ func TestCheckTimes(t *testing.T) {
 		"as it is": {func(*world) {}, nil},
 		"a request as long as the lease": {func(w *world) { w.calls.Request = w.calls.Lease }, []string{
 			"create_checkout: the time of a request (30s)", "expire_checkout: the time of a request", "notify_provider: the time of a request",
+			"send_refund: the time of a request",
 		}},
 		"a lease as long as the job": {
 			func(w *world) { w.calls.Lease = limitsOf(kindCreateCheckout).timeout }, []string{
-				"create_checkout: the lease of a call (40s)", "expire_checkout: the lease", "notify_provider: the lease",
+				"create_checkout: the lease of a call (40s)", "expire_checkout: the lease", "notify_provider: the lease", "send_refund: the lease",
 			},
 		},
 		"a rescue while the job may still run": {func(w *world) { w.rescue = 50 * time.Second }, []string{
-			"create_checkout: its timeout and the soft stop (50s)", "expire_checkout: its timeout", "notify_provider: its timeout", "send_receipt: its timeout", "read_payment: its timeout",
+			"create_checkout: its timeout and the soft stop (50s)", "expire_checkout: its timeout", "notify_provider: its timeout", "send_refund: its timeout",
+			"send_receipt: its timeout", "read_payment: its timeout",
 		}},
 		"a horizon beyond the key's life": {
 			change(kindNotifyProvider, func(l *limits) { l.attempts = 40 }), []string{"notify_provider: the time it is tried for (28h"},
 		},
 		"a key that lives shorter": {func(w *world) { w.calls.KeyLife = time.Hour }, []string{
-			"create_checkout: the time it is tried for", "expire_checkout: the time", "notify_provider: the time",
+			"create_checkout: the time it is tried for", "expire_checkout: the time", "notify_provider: the time", "send_refund: the time",
 		}},
 		"a horizon beyond it of a job without a call": {change(kindReadPayment, func(l *limits) { l.attempts = 400 }), nil},
 		"two at once": {func(w *world) {
@@ -99,7 +101,9 @@ func TestCheckTimes(t *testing.T) {
 // would not be held against the key's life.
 func TestPerformsCalls(t *testing.T) {
 	t.Parallel()
-	enqueued := map[string]bool{CreateCheckoutArgs{}.Kind(): true, ExpireCheckoutArgs{}.Kind(): true, NotifyProviderArgs{}.Kind(): true}
+	enqueued := map[string]bool{
+		CreateCheckoutArgs{}.Kind(): true, ExpireCheckoutArgs{}.Kind(): true, NotifyProviderArgs{}.Kind(): true, SendRefundArgs{}.Kind(): true,
+	}
 	for _, kind := range kinds() {
 		if performsCalls(kind) != enqueued[kind] {
 			t.Errorf("%s: performs calls %v, want %v", kind, performsCalls(kind), enqueued[kind])

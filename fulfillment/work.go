@@ -87,6 +87,9 @@ func Workers(s *Service) *river.Workers {
 	add(workers, s, func(ctx context.Context, a NotifyProviderArgs, done Complete) error {
 		return s.PerformCall(ctx, a.Key, done)
 	})
+	add(workers, s, func(ctx context.Context, a SendRefundArgs, done Complete) error {
+		return s.PerformCall(ctx, a.Key, done)
+	})
 	add(workers, s, s.SendReceipt)
 	add(workers, s, func(ctx context.Context, a ReadPaymentArgs, done Complete) error {
 		return s.ReadPayment(ctx, a.PaymentID, done)
@@ -212,6 +215,8 @@ func instruct(err error, next again) error {
 		return river.JobSnooze(max(time.Until(sending.until), time.Second))
 	case errors.Is(err, provider.ErrInFlight):
 		return river.JobSnooze(takeOverAfter)
+	case errors.Is(err, errBeingRead):
+		return river.JobSnooze(time.Second)
 	case errors.Is(err, errMailNotConfigured), errors.Is(err, provider.ErrNotConfigured), errors.Is(err, provider.ErrOtherWorld):
 		return river.JobSnooze(mailPause)
 	case errors.Is(err, provider.ErrRefused), errors.Is(err, provider.ErrKeyTooOld):

@@ -3,7 +3,10 @@
 
 -- +goose Up
 ALTER TABLE payments
-    ADD COLUMN read_until timestamptz; -- a reader is at it until then; NULL: none is, or it is done
+    ADD COLUMN read_until       timestamptz, -- a reader is at it until then; NULL: none is
+    ADD COLUMN charged_currency text,        -- what the buyer's bank was charged in, as last read; NULL: never read
+    ADD COLUMN dispute_open     boolean NOT NULL DEFAULT false, -- the buyer's bank has the money, and it is not decided
+    ADD COLUMN dispute_lost     boolean NOT NULL DEFAULT false; -- the bank keeps it
 
 CREATE TABLE refunds (
     provider     text        NOT NULL,
@@ -62,4 +65,5 @@ CREATE INDEX order_decisions_order ON order_decisions (order_id, decided_at);
 DROP TABLE order_decisions;
 DROP TABLE disputes;
 DROP TABLE refunds;
-ALTER TABLE payments DROP COLUMN read_until;
+ALTER TABLE payments
+    DROP COLUMN read_until, DROP COLUMN charged_currency, DROP COLUMN dispute_open, DROP COLUMN dispute_lost;

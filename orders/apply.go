@@ -49,6 +49,11 @@ func (s *Store) Apply(ctx context.Context, tx *gorm.DB, f Fact) (Result, error) 
 			return result, err
 		}
 	}
+	if merged.returns {
+		if result.News, err = s.keepReturns(ctx, tx, *order, payment, *f.Returns); err != nil {
+			return result, err
+		}
+	}
 	if merged.read {
 		if err := s.WantRead(ctx, tx, payment.ID); err != nil {
 			return result, err
@@ -148,6 +153,10 @@ func (s *Store) save(tx *gorm.DB, p *Payment) error {
 		"tax_minor":         p.TaxMinor,
 		"shipping_minor":    p.ShippingMinor,
 		"object_created_at": p.ObjectCreatedAt,
+		"refunded_minor":    p.RefundedMinor,
+		"charged_currency":  p.ChargedCurrency,
+		"dispute_open":      p.DisputeOpen,
+		"dispute_lost":      p.DisputeLost,
 		"read_seq":          p.ReadSeq,
 		"updated_at":        s.Now(),
 	}).Error

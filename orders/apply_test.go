@@ -56,7 +56,7 @@ func TestApply_ThreeEventsOfOnePaymentPayOnce(t *testing.T) {
 		s.teach(o)
 		got := s.apply(events[first](o.Session))
 		want := orders.Result{Outcome: orders.Applied, OrderID: o.ID, PaymentID: o.PaymentID, From: orders.Pending, To: orders.Paid}
-		if got != want {
+		if !cmp.Equal(got, want) {
 			t.Errorf("event %d first: got %+v, want %+v", first, got, want)
 		}
 		for range 2 {

@@ -53,7 +53,7 @@ func TestApply_UnknownResourceTouchesNothing(t *testing.T) {
 		"no resource":                  {Provider: "stripe", Status: orders.StatusSucceeded, ReceivedCurrency: "usd"},
 		"the same id at another place": elsewhere,
 	} {
-		if got := s.apply(f); got != (orders.Result{Outcome: orders.Unknown}) {
+		if got := s.apply(f); !cmp.Equal(got, orders.Result{Outcome: orders.Unknown}) {
 			t.Errorf("%s: got %+v, want unknown", name, got)
 		}
 	}

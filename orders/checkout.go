@@ -52,7 +52,8 @@ func (s *Store) SettleCheckout(ctx context.Context, tx *gorm.DB, call provider.C
 	if err != nil {
 		return err
 	}
-	if _, err := s.lock(tx, payment.OrderID); err != nil {
+	order, err := s.lock(tx, payment.OrderID)
+	if err != nil {
 		return err
 	}
 	bound := tx.Model(&Payment{}).Where("id = ? AND resource_id IS NULL", payment.ID).Updates(map[string]any{
@@ -61,8 +62,15 @@ func (s *Store) SettleCheckout(ctx context.Context, tx *gorm.DB, call provider.C
 	if bound.Error != nil {
 		return fmt.Errorf("binding %s to payment %s: %w", session.ID, payment.ID, bound.Error)
 	}
-	_, err = s.learn(ctx, tx, payment, session.Resources)
-	return err
+	if _, err := s.learn(ctx, tx, payment, session.Resources); err != nil {
+		return err
+	}
+	if order.Decision == DecisionCanceled && bound.RowsAffected == 1 {
+		// Called off while its checkout was on the way: nobody ended it, since it had no id.
+		payment.ResourceID = &session.ID
+		return s.intendExpiry(ctx, tx, *payment)
+	}
+	return nil
 }
 
 // SettleExpiry applies the provider's answer to the call that ends an open checkout (TX4):

@@ -45,6 +45,10 @@ type Fact struct {
 	Read    bool
 	ReadSeq int64
 
+	// Returns is what went back of the money; nil if the statement does not say. Only a read
+	// says it: what an event tells of refunds and disputes may be over when it is applied.
+	Returns *Returns
+
 	Cause Cause
 }
 
@@ -69,6 +73,7 @@ type Result struct {
 	PaymentID uuid.UUID
 	From, To  State // equal if the order did not move
 	Reason    Reason
+	News      []ReturnNews // what was not known before of refunds and disputes
 }
 
 // merge is what a fact does to a payment: pure, and monotone in its status.
@@ -76,6 +81,7 @@ type merge struct {
 	changed bool // the row differs now
 	stale   bool // the fact says less than what is known
 	read    bool // the fact contradicts what is known, or is a hint
+	returns bool // what it says went back is the newest that is known
 }
 
 // merge applies the fact to the payment in memory.
@@ -114,6 +120,10 @@ func (p *Payment) merge(f Fact) merge {
 		p.Status, m.changed = StatusSucceeded, true
 		p.ReceivedMinor, p.ReceivedCurrency, p.IntendedMinor = &f.ReceivedMinor, &f.ReceivedCurrency, &f.IntendedMinor
 		p.setBreakdown(f.Breakdown)
+	}
+	if f.Read && f.Returns != nil && p.Status == StatusSucceeded && f.ReadSeq >= p.ReadSeq {
+		m.changed = p.setReturns(*f.Returns) || m.changed
+		m.returns = true
 	}
 	if f.Read && f.ReadSeq > p.ReadSeq {
 		p.ReadSeq, m.changed = f.ReadSeq, true

@@ -68,6 +68,10 @@ type Payment struct {
 	AcceptedCurrency *string
 	AcceptedBy       *string
 	AcceptedAt       *time.Time
+	ChargedCurrency  *string // what refunds and disputes are stated in; nil: never read
+	DisputeOpen      bool
+	DisputeLost      bool
+	ReadUntil        *time.Time
 	ReadWanted       int64
 	ReadSeq          int64
 	CreatedAt        time.Time
@@ -88,7 +92,16 @@ func (p Payment) facts() PaymentFacts {
 	}
 	f.Agreed, f.Accepted, f.Disagree = p.agreement()
 	f.Returned = *p.ReceivedMinor > 0 && p.RefundedMinor >= *p.ReceivedMinor
+	f.DisputeOpen, f.DisputeLost = p.DisputeOpen, p.DisputeLost
 	return f
+}
+
+// LeftMinor is how much of what was received has not been refunded.
+func (p Payment) LeftMinor() int64 {
+	if p.ReceivedMinor == nil {
+		return 0
+	}
+	return max(*p.ReceivedMinor-p.RefundedMinor, 0)
 }
 
 // agreement compares what was received with what was asked for, or with what a person

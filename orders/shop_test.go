@@ -206,12 +206,20 @@ type edges struct {
 	moves    []orders.Move
 	reads    []uuid.UUID
 	released []string
+	news     []orders.ReturnNews
 }
 
 func (e *edges) OrderMoved(_ context.Context, _ *gorm.DB, m orders.Move) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.moves = append(e.moves, m)
+	return nil
+}
+
+func (e *edges) MoneyReturned(_ context.Context, _ *gorm.DB, _ orders.Order, _ time.Time, news []orders.ReturnNews) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.news = append(e.news, news...)
 	return nil
 }
 

@@ -24,6 +24,10 @@ type Move struct {
 // and jobs for what comes next.
 type Follower interface {
 	OrderMoved(ctx context.Context, tx *gorm.DB, m Move) error
+
+	// MoneyReturned tells, after the order has moved, what a read found out about refunds
+	// and disputes that was not known before.
+	MoneyReturned(ctx context.Context, tx *gorm.DB, order Order, at time.Time, news []ReturnNews) error
 }
 
 // Reader asks, in the transaction, for a read of a payment's present state at the provider.

@@ -19,13 +19,16 @@ type View struct {
 	Lines       []Line
 	Payments    []Payment
 	Transitions []Transition
+	Refunds     []PaymentRefund
+	Disputes    []PaymentDispute
+	Rulings     []Ruling
 }
 
 // Get reads an order as it stands. Its parts are of one moment.
 func (s *Store) Get(ctx context.Context, id uuid.UUID) (View, error) {
 	var v View
 	err := s.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		// One snapshot for the four statements.
+		// One snapshot for all of them.
 		if err := tx.Exec(`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY`).Error; err != nil {
 			return err
 		}
@@ -38,7 +41,10 @@ func (s *Store) Get(ctx context.Context, id uuid.UUID) (View, error) {
 		if err := tx.Order("created_at, id").Find(&v.Payments, "order_id = ?", id).Error; err != nil {
 			return err
 		}
-		return tx.Order("id").Find(&v.Transitions, "order_id = ?", id).Error
+		if err := tx.Order("id").Find(&v.Transitions, "order_id = ?", id).Error; err != nil {
+			return err
+		}
+		return v.getReturns(tx, id)
 	})
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return View{}, fmt.Errorf("order %s: %w", id, ErrNotFound)
@@ -47,6 +53,30 @@ func (s *Store) Get(ctx context.Context, id uuid.UUID) (View, error) {
 		return View{}, fmt.Errorf("reading order %s: %w", id, err)
 	}
 	return v, nil
+}
+
+// getReturns reads what went back, and what people decided.
+func (v *View) getReturns(tx *gorm.DB, id uuid.UUID) error {
+	const ofOrder = `payment_id IN (SELECT id FROM payments WHERE order_id = ?)`
+	if err := tx.Order("created_at, refund_id").Find(&v.Refunds, ofOrder, id).Error; err != nil {
+		return err
+	}
+	if err := tx.Order("created_at, dispute_id").Find(&v.Disputes, ofOrder, id).Error; err != nil {
+		return err
+	}
+	return tx.Order("decided_at, id").Find(&v.Rulings, "order_id = ?", id).Error
+}
+
+// Surplus are the payments that have money and pay for nothing, since another one pays the
+// order: that money is the buyer's.
+func (v View) Surplus() []Payment {
+	var found []Payment
+	for _, p := range v.Payments {
+		if surplus(v.Payments, p) {
+			found = append(found, p)
+		}
+	}
+	return found
 }
 
 // ReceivedMinor adds up what successful payments received in the order's own currency.

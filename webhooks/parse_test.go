@@ -67,8 +67,9 @@ func TestParse_WhichFieldIsEvidenceOfWhat(t *testing.T) {
 		{"payment_intent.created", `{"id":"pi_1","amount":1999,"currency":"usd"}`, unhandled("pi_1")},
 		{
 			"payment_intent.amount_capturable_updated", `{"id":"pi_1","status":"requires_capture","amount":1999,"amount_capturable":1999,"currency":"usd"}`,
-			unhandled("pi_1"),
+			says(webhooks.StatusNone, "pi_1"),
 		},
+		{"payment_intent.partially_funded", `{"id":"pi_1","amount":1999,"amount_received":500,"currency":"usd"}`, says(webhooks.StatusNone, "pi_1")},
 
 		// Charges: authorized is not received.
 		{
@@ -79,6 +80,25 @@ func TestParse_WhichFieldIsEvidenceOfWhat(t *testing.T) {
 		{"charge.succeeded", `{"id":"ch_1","captured":false,"amount":1999,"amount_captured":0,"currency":"usd"}`, says(webhooks.StatusNone, "ch_1")},
 		{"charge.succeeded", `{"id":"ch_1","captured":false,"amount":1999,"amount_captured":1999,"currency":"usd"}`, says(webhooks.StatusNone, "ch_1")},
 		{"charge.succeeded", `{"id":"ch_1","captured":"true","amount":1999,"amount_captured":1999,"currency":"usd"}`, says(webhooks.StatusNone, "ch_1")},
+
+		{
+			"charge.captured", `{"id":"ch_1","payment_intent":"pi_1","captured":true,"amount":2000,"amount_captured":500,"currency":"usd"}`,
+			succeeded(500, 2000, "usd", "ch_1", "pi_1"),
+		},
+
+		// Refunds and disputes, of both families: whatever they say is only a reason to read. Their own ids
+		// name no payment.
+		{"charge.refunded", `{"id":"ch_1","payment_intent":"pi_1","amount":1999,"amount_refunded":1999,"refunded":true}`, hint("ch_1", "pi_1")},
+		{"charge.refund.updated", `{"id":"re_1","payment_intent":"pi_1","charge":"ch_1","status":"failed","amount":1999}`, hint("pi_1", "ch_1")},
+		{"refund.created", `{"id":"re_1","payment_intent":{"id":"pi_1"},"charge":"ch_1","status":"succeeded","amount":1999}`, hint("pi_1", "ch_1")},
+		{"refund.updated", `{"id":"re_1","charge":"ch_1"}`, hint("ch_1")},
+		{"refund.failed", `{"id":"re_1","payment_intent":"pi_1","charge":null}`, hint("pi_1")},
+		{"charge.dispute.created", `{"id":"dp_1","payment_intent":"pi_1","charge":"ch_1","status":"lost"}`, hint("pi_1", "ch_1")},
+		{"charge.dispute.updated", `{"id":"dp_1","charge":"ch_1"}`, hint("ch_1")},
+		{"charge.dispute.closed", `{"id":"dp_1","charge":"ch_1","status":"won"}`, hint("ch_1")},
+		{"charge.dispute.funds_withdrawn", `{"id":"dp_1","charge":"ch_1"}`, hint("ch_1")},
+		{"charge.dispute.funds_reinstated", `{"id":"dp_1","charge":"ch_1"}`, hint("ch_1")},
+		{"refund.created", `{"id":"re_1","charge":null,"payment_intent":null}`, hint()},
 
 		// Anything else says nothing about payments.
 		{"charge.updated", `{"id":"ch_1","captured":true,"amount":1,"amount_captured":1,"currency":"usd"}`, unhandled()},

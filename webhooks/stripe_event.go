@@ -27,10 +27,19 @@ import (
 //	payment_intent.processing                  processing
 //	payment_intent.payment_failed              nothing: the buyer may try another card
 //	payment_intent.canceled                    canceled
-//	charge.succeeded                           captured: amount_captured received, amount intended
+//	payment_intent.amount_capturable_updated   nothing: authorized is not received
+//	payment_intent.partially_funded            nothing: a part is not the whole
+//	charge.succeeded, charge.captured          captured: amount_captured received, amount intended
 //	                                           not captured: nothing; authorized is not received
+//	charge.refunded                            a hint: what it says may have failed, or be more, by now
+//	charge.refund.updated                      a hint, likewise: the family until 2024-10-28
+//	refund.created, .updated, .failed          a hint, likewise: the family since
+//	charge.dispute.*                           a hint, likewise: opened, changed, closed, money moved
 //
-// Facts: https://docs.stripe.com/api/events/types, https://docs.stripe.com/checkout/fulfillment.
+// A hint names the payment, and has it read. docs/tour.md says why nothing else of it counts.
+//
+// Facts: https://docs.stripe.com/api/events/types, https://docs.stripe.com/checkout/fulfillment,
+// https://docs.stripe.com/changelog/acacia/2024-10-28/refund-webhook-update.
 func (s *Stripe) Parse(body []byte) (Event, error) {
 	root := gjson.ParseBytes(body)
 	if kind := root.Get("object").Str; kind != "" && kind != "event" {
@@ -47,8 +56,12 @@ func (s *Stripe) Parse(body []byte) (Event, error) {
 		readSession(&event, kind, object)
 	case strings.HasPrefix(kind, "payment_intent."):
 		readIntent(&event, kind, object)
-	case kind == "charge.succeeded":
+	case kind == "charge.succeeded", kind == "charge.captured":
 		readCharge(&event, object)
+	case kind == "charge.refunded":
+		event.Resources, event.Hint = ids(object, "id", "payment_intent", "invoice"), true
+	case kind == "charge.refund.updated", strings.HasPrefix(kind, "refund."), strings.HasPrefix(kind, "charge.dispute."):
+		event.Resources, event.Hint = ids(object, "payment_intent", "charge"), true // its own id names no payment
 	default:
 		event.Handled = false
 	}
@@ -110,7 +123,7 @@ func readIntent(event *Event, kind string, intent gjson.Result) {
 		event.Status = StatusProcessing
 	case "payment_intent.canceled":
 		event.Status = StatusCanceled
-	case "payment_intent.payment_failed":
+	case "payment_intent.payment_failed", "payment_intent.amount_capturable_updated", "payment_intent.partially_funded":
 	default:
 		event.Handled = false
 	}

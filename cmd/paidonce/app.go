@@ -59,6 +59,7 @@ func newApp(ctx context.Context, cfg config, log *slog.Logger, crash func(string
 	}
 	calls := &provider.Calls{DB: db.Gorm, Stripe: a.stripe, Jobs: a.queue, Now: database.Now, Log: log, Crash: crash}
 	a.orders = orders.New(db.Gorm)
+	calls.Guard = a.orders.StillWanted
 	a.orders.Calls, a.orders.Follower, a.orders.Reader, a.orders.Releaser = calls, a.queue, a.queue, a.inbox
 	a.service = &fulfillment.Service{
 		DB: db.Gorm, Orders: a.orders, Licenses: a.licenses, Inbox: a.inbox, Calls: calls, Stripe: a.stripe, Queue: a.queue,

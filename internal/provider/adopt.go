@@ -52,6 +52,8 @@ func (c *Calls) look(ctx context.Context, call Call) (*Answer, error) {
 		return c.lookWhetherExpired(ctx, call)
 	case OpFulfill:
 		return c.lookAtObject(ctx, call)
+	case OpRefund:
+		return c.lookForRefund(ctx, call)
 	}
 	return nil, fmt.Errorf("bug: nothing looks for what %q did", call.Operation)
 }

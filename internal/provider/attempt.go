@@ -35,17 +35,40 @@ WHERE idempotency_key = @key
   AND (state IN ('intended', 'unknown') OR (state = 'sending' AND sending_until <= now()))
 RETURNING *, first_sent_at <= now() - make_interval(secs => @key_life) AS key_too_old`
 	var rows []begun
-	err := c.DB.WithContext(ctx).Raw(begin, map[string]any{
-		"key": key, "lease": c.lease().Seconds(), "key_life": KeyLife.Seconds(),
-		"livemode": c.Stripe.Livemode(), "account": c.Stripe.Account(),
-	}).Scan(&rows).Error
-	if err != nil {
+	var unwanted error
+	err := c.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		err := tx.Raw(begin, map[string]any{
+			"key": key, "lease": c.lease().Seconds(), "key_life": KeyLife.Seconds(),
+			"livemode": c.Stripe.Livemode(), "account": c.Stripe.Account(),
+		}).Scan(&rows).Error
+		if err != nil || len(rows) == 0 || c.Guard == nil || !rows[0].firstSending() {
+			return err // what may have been sent before is brought to its end
+		}
+		err = c.Guard(ctx, tx, rows[0].Call)
+		if !errors.Is(err, ErrNotWanted) {
+			return err
+		}
+		unwanted = err
+		return dropCall(tx, key, err)
+	})
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("beginning call %s: %w", key, err)
-	}
-	if len(rows) == 1 {
+	case unwanted != nil:
+		return nil, fmt.Errorf("call %s: %w: %w", key, ErrRefused, unwanted)
+	case len(rows) == 1:
 		return &rows[0], nil
 	}
 	return nil, c.explain(ctx, key)
+}
+
+// dropCall ends a call that nobody wants any more, before it was ever sent.
+func dropCall(tx *gorm.DB, key string, why error) error {
+	const drop = `
+UPDATE provider_calls
+SET state = 'failed', sending_until = NULL, first_sent_at = NULL, last_sent_at = NULL, last_error = ?, finished_at = now()
+WHERE idempotency_key = ?`
+	return tx.Exec(drop, why.Error(), key).Error
 }
 
 func (c *Calls) lease() time.Duration {

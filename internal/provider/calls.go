@@ -18,6 +18,7 @@ const (
 	OpCheckout Operation = "checkout" // create a checkout session for a payment
 	OpExpire   Operation = "expire"   // end an open checkout session
 	OpFulfill  Operation = "fulfill"  // write order and license ids onto the intent
+	OpRefund   Operation = "refund"   // send money back
 )
 
 // CallState is where a call stands.
@@ -102,6 +103,10 @@ type Calls struct {
 	Now    func() time.Time
 	Lease  time.Duration // zero means DefaultLease; must exceed the client's timeout
 	Log    *slog.Logger  // nil: alerts are in the error and in last_error alone
+
+	// Guard is asked before a call is sent, in the transaction that marks it as sending; an
+	// error that is ErrNotWanted ends the call instead. nil: every call is still wanted.
+	Guard func(ctx context.Context, tx *gorm.DB, call Call) error
 
 	// Crash, if set, is called at every crash window with its id. Nil in production.
 	Crash func(window string)

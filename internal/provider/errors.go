@@ -29,6 +29,9 @@ var (
 	// succeed as it stands.
 	ErrRefused = errors.New("the provider refused the call")
 
+	// ErrNotWanted is returned by a guard for a call that must not be made any more.
+	ErrNotWanted = errors.New("the call is not wanted any more")
+
 	// ErrKeyTooOld is returned when a call has been tried for longer than the provider
 	// remembers its key: sending it again could act twice. A person has to look.
 	ErrKeyTooOld = errors.New("the call's key is older than the provider remembers")

@@ -42,14 +42,30 @@ func (s *Stripe) get(ctx context.Context, path string, query any) (*answer, erro
 }
 
 // eachSession calls do for every session made from one time to another, the newest first.
-// A session that cannot be read is none of ours, and does not hide the others.
 func (s *Stripe) eachSession(ctx context.Context, from, to time.Time, do func(madeSession)) error {
 	query := &stripe.CheckoutSessionListParams{CreatedRange: &stripe.RangeQueryParams{
 		GreaterThanOrEqual: from.Unix(), LesserThanOrEqual: to.Unix(),
 	}}
-	query.Limit = stripe.Int64(pageSize)
+	return s.eachObject(ctx, "/v1/checkout/sessions", query, &query.ListParams, func(id string, raw []byte) {
+		var named struct {
+			ClientReferenceID string `json:"client_reference_id"`
+		}
+		if err := json.Unmarshal(raw, &named); err != nil {
+			return
+		}
+		if metadata, ok := metadataOf(raw); ok {
+			do(madeSession{ID: id, ClientReferenceID: named.ClientReferenceID, Metadata: metadata, raw: raw})
+		}
+	})
+}
+
+// eachObject calls do for every object of a list, the newest first. An object that cannot be
+// read is none of ours, and does not hide the others. list is the part of the query that
+// turns pages.
+func (s *Stripe) eachObject(ctx context.Context, path string, query any, list *stripe.ListParams, do func(id string, raw []byte)) error {
+	list.Limit = stripe.Int64(pageSize)
 	for range maxPages {
-		got, err := s.get(ctx, "/v1/checkout/sessions", query)
+		got, err := s.get(ctx, path, query)
 		if err != nil {
 			return err
 		}
@@ -59,29 +75,26 @@ func (s *Stripe) eachSession(ctx context.Context, from, to time.Time, do func(ma
 			HasMore bool              `json:"has_more"`
 		}
 		if err := json.Unmarshal(got.LastResponse.RawJSON, &page); err != nil || page.Object != "list" {
-			return fmt.Errorf("listing sessions: %w", &RetryError{Cause: errUnreadable})
+			return fmt.Errorf("listing %s: %w", path, &RetryError{Cause: errUnreadable})
 		}
 		var last string
 		for _, raw := range page.Data {
 			var named struct {
-				ID                string `json:"id"`
-				ClientReferenceID string `json:"client_reference_id"`
+				ID string `json:"id"`
 			}
 			if err := json.Unmarshal(raw, &named); err != nil {
 				continue
 			}
 			last = named.ID
-			if metadata, ok := metadataOf(raw); ok {
-				do(madeSession{ID: named.ID, ClientReferenceID: named.ClientReferenceID, Metadata: metadata, raw: raw})
-			}
+			do(named.ID, raw)
 		}
 		if !page.HasMore {
 			return nil
 		}
 		if last == "" {
-			return fmt.Errorf("listing sessions: %w", &RetryError{Cause: errUnreadable})
+			return fmt.Errorf("listing %s: %w", path, &RetryError{Cause: errUnreadable})
 		}
-		query.StartingAfter = stripe.String(last)
+		list.StartingAfter = stripe.String(last)
 	}
-	return fmt.Errorf("listing sessions: %w: %w", ErrRefused, errTooMany)
+	return fmt.Errorf("listing %s: %w: %w", path, ErrRefused, errTooMany)
 }

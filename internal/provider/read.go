@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/stripe/stripe-go/v79"
-
-	"paidonce/internal/money"
 )
 
 // APIVersion is the version in which objects are read.
@@ -25,6 +23,8 @@ type PaymentState struct {
 	ReceivedMinor, IntendedMinor int64
 	Currency                     string
 	Breakdown                    *Breakdown // what the total is made of; nil if the session does not say
+
+	Returns Returns // of a success: what went back of it
 }
 
 // Breakdown is what a total is made of, in minor units of its currency.
@@ -35,11 +35,12 @@ type Breakdown struct {
 	ShippingMinor int64
 }
 
-// ReadPayment reads a checkout session and its intent. What the intent says it received is
-// the money; the session's total only stands in where there is no intent.
+// ReadPayment reads a checkout session with its intent, and all that went back of its money.
+// What the intent says it received is the money; the session's total only stands in where
+// there is no intent.
 func (s *Stripe) ReadPayment(ctx context.Context, sessionID string) (PaymentState, error) {
 	params := &stripe.CheckoutSessionParams{Params: stripe.Params{Context: ctx}}
-	params.AddExpand("payment_intent")
+	params.AddExpand("payment_intent.latest_charge")
 	if s.account != "" {
 		params.SetStripeAccount(s.account)
 	}
@@ -51,6 +52,9 @@ func (s *Stripe) ReadPayment(ctx context.Context, sessionID string) (PaymentStat
 	state := stateOf(session)
 	if !state.Succeeded {
 		return state, nil
+	}
+	if state.Returns, err = s.readReturns(ctx, session.PaymentIntent); err != nil {
+		return PaymentState{}, fmt.Errorf("reading what went back of session %s: %w", sessionID, err)
 	}
 	if err := state.inOurUnits(session); err != nil {
 		// Not to be read any better by reading it again.
@@ -114,15 +118,17 @@ func (p *PaymentState) inOurUnits(session *stripe.CheckoutSession) error {
 	if b := p.Breakdown; b != nil {
 		figures = append(figures, &b.SubtotalMinor, &b.DiscountMinor, &b.TaxMinor, &b.ShippingMinor)
 	}
-	stated := p.Currency
+	p.Currency = strings.ToLower(p.Currency)
 	for _, figure := range figures {
-		a, err := money.FromStripe(*figure, stated)
-		if err != nil {
+		if err := inOurUnits(figure, p.Currency); err != nil {
 			return err
 		}
-		*figure, p.Currency = a.Minor, string(a.Currency)
 	}
-	return nil
+	var charged int64
+	if session.PaymentIntent != nil {
+		charged = session.PaymentIntent.AmountReceived
+	}
+	return p.Returns.inOurUnits(charged, p.ReceivedMinor)
 }
 
 // ReadSession reads a checkout session and returns it byte for byte.

@@ -163,6 +163,10 @@ func TestB54_DigitsAreKept(t *testing.T) {
 				"object":"payment_intent","status":"succeeded","amount":%[1]d,"amount_received":%[1]d,"currency":"idr"}}`, large)
 			return
 		}
+		if r.URL.Path != "/v1/checkout/sessions" { // nothing of it went back
+			fmt.Fprint(w, `{"object":"list","has_more":false,"data":[]}`)
+			return
+		}
 		query = r.URL.Query()
 		fmt.Fprintf(w, `{"object":"list","has_more":false,"data":[
 			{"id":"cs_number","metadata":%s,"order":%d}},

@@ -77,7 +77,7 @@ func TestManualCapture(t *testing.T) {
 		t.Errorf("captured too much: %v", err)
 	}
 	events, err := b.sim.Capture(p.PaymentIntentID, 1000)
-	if err != nil || kinds(events) != "charge.captured payment_intent.succeeded" {
+	if err != nil || kinds(events) != "charge.captured charge.refunded payment_intent.succeeded" {
 		t.Fatalf("%s, %v", kinds(events), err)
 	}
 	intent, _ := b.sim.PaymentIntent(p.PaymentIntentID)

@@ -195,10 +195,9 @@ func approval(risk string, score int64) *outcome {
 	}
 }
 
-// capture takes amount of what an intent has reserved; the rest goes back to the buyer. Events: charge.captured,
-// payment_intent.succeeded; the session's status changes without one of its own.
-//
-// Simplified: what is released is in no refund and in no amount_refunded.
+// capture takes amount of what an intent has reserved; the rest goes back to the buyer, as a refund. Events:
+// charge.captured, charge.refunded if there is a rest, payment_intent.succeeded; the session's status changes without one
+// of its own.
 func (a *act) capture(pi *paymentIntent, amount int64) {
 	ch := a.charges.get(pi.LatestCharge.id)
 	ch.Captured, ch.AmountCaptured, ch.BalanceTransaction.id = true, amount, a.cfg.NewID("txn_")
@@ -207,5 +206,8 @@ func (a *act) capture(pi *paymentIntent, amount int64) {
 		v.PaymentStatus = "paid"
 	}
 	a.emit("charge.captured", ch)
+	if rest := ch.Amount - amount; rest > 0 {
+		a.newRefund(ch, rest, "succeeded", "", nil)
+	}
 	a.emit("payment_intent.succeeded", pi)
 }

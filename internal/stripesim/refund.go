@@ -5,9 +5,13 @@ package stripesim
 // (https://docs.stripe.com/changelog/acacia/2024-10-28/refund-webhook-update).
 const refundsSince = "2024-10-28.acacia"
 
-// refundable is what may still be refunded of a charge: captured, not refunded, and not taken by a dispute.
+// refundable is what may still be refunded of a charge: what was captured and has not gone back. What was reserved and not
+// captured is a refund too, made by the capture.
 func refundable(ch *charge) int64 {
-	return ch.AmountCaptured - ch.AmountRefunded
+	if !ch.Captured {
+		return 0
+	}
+	return ch.Amount - ch.AmountRefunded
 }
 
 // newRefund gives money back: charge.refunded, and refund.created since 2024-10-28.
@@ -35,7 +39,7 @@ func (a *act) newRefund(ch *charge, amount int64, status, reason string, metadat
 // giveBack moves the charge's refunded total by amount, which is negative when a refund came to nothing.
 func (a *act) giveBack(ch *charge, amount int64) {
 	ch.AmountRefunded += amount
-	ch.Refunded = ch.AmountRefunded > 0 && ch.AmountRefunded >= ch.AmountCaptured
+	ch.Refunded = ch.AmountRefunded > 0 && ch.AmountRefunded >= ch.Amount
 }
 
 // changeRefund is what becomes of a refund later: charge.refund.updated, and refund.updated or refund.failed since
