@@ -69,7 +69,7 @@ Configuration is read from the environment; .env.example documents every variabl
 	}
 	root.AddCommand(
 		newServe(e), newWork(e), newDemo(e), newSim(e),
-		newMigrate(e), newProducts(e), newLicense(e),
+		newMigrate(e), newProducts(e), newOrders(e), newLicense(e),
 	)
 	return root
 }
