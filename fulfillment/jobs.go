@@ -79,8 +79,8 @@ const sweepEvery = 30 * time.Second
 // dead process. It must be longer than any job's timeout.
 const rescueAfter = 90 * time.Second
 
-// takeOverAfter is how long the job of a call about a checkout leaves the request handler to make
-// the call itself.
+// takeOverAfter is how long the job of a call leaves whoever asked for it, a request handler or a
+// command, to make the call itself.
 const takeOverAfter = 5 * time.Second
 
 // limits of a kind of job.
@@ -154,7 +154,8 @@ type NotifyProviderArgs struct {
 // Kind implements river.JobArgs.
 func (NotifyProviderArgs) Kind() string { return kindNotifyProvider }
 
-// SendRefundArgs asks to make the call that sends money back, as a person decided.
+// SendRefundArgs asks to make the call that sends money back, if the command that decided it
+// did not live to make it.
 type SendRefundArgs struct {
 	Key string `json:"idempotency_key"`
 }

@@ -54,7 +54,7 @@ func (q *Queue) EnqueueCall(ctx context.Context, tx *gorm.DB, c provider.Call) e
 	case provider.OpFulfill:
 		return q.enqueue(ctx, tx, NotifyProviderArgs{Key: c.IdempotencyKey}, 0)
 	case provider.OpRefund:
-		return q.enqueue(ctx, tx, SendRefundArgs{Key: c.IdempotencyKey}, 0)
+		return q.enqueue(ctx, tx, SendRefundArgs{Key: c.IdempotencyKey}, takeOverAfter)
 	}
 	return fmt.Errorf("bug: no job performs %q", c.Operation)
 }

@@ -2,7 +2,9 @@ package fulfillment
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"gorm.io/gorm"
@@ -26,7 +28,7 @@ func (s *Service) Refund(ctx context.Context, orderID uuid.UUID, wish orders.Ref
 		if payment.Status != orders.StatusSucceeded {
 			continue
 		}
-		if err := s.readNow(ctx, payment.ID, func(*gorm.DB) error { return nil }); err != nil {
+		if err := s.await(ctx, payment.ID, s.readNow); err != nil {
 			return nil, fmt.Errorf("reading what is left of payment %s: %w", payment.ID, err)
 		}
 	}
@@ -35,9 +37,28 @@ func (s *Service) Refund(ctx context.Context, orderID uuid.UUID, wish orders.Ref
 
 // SendRefund makes the call of a refund that was decided, and reads what became of it.
 func (s *Service) SendRefund(ctx context.Context, ruling orders.Ruling) error {
-	nothing := func(*gorm.DB) error { return nil }
-	if err := s.PerformCall(ctx, provider.RefundKey(ruling.ID), nothing); err != nil {
+	if err := s.PerformCall(ctx, provider.RefundKey(ruling.ID), func(*gorm.DB) error { return nil }); err != nil {
 		return err
 	}
-	return s.ReadPayment(ctx, *ruling.PaymentID, nothing)
+	return s.await(ctx, *ruling.PaymentID, s.ReadPayment)
 }
+
+// await reads a payment for somebody who waits; if a job is at it, after that.
+func (s *Service) await(ctx context.Context, paymentID uuid.UUID, read func(context.Context, uuid.UUID, Complete) error) error {
+	ctx, cancel := context.WithTimeout(ctx, readLease)
+	defer cancel()
+	for {
+		err := read(ctx, paymentID, func(*gorm.DB) error { return nil })
+		if !errors.Is(err, errBeingRead) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		case <-time.After(awaitEvery):
+		}
+	}
+}
+
+// awaitEvery is how often somebody who waits looks whether a job is done reading.
+const awaitEvery = 100 * time.Millisecond

@@ -150,6 +150,8 @@ func (w *worker[A]) Work(ctx context.Context, job *river.Job[A]) error {
 	switch {
 	case err == nil && job.Kind == kindSweepParked:
 		log.Debug("job done") // every half minute, and mostly about nothing
+	case errors.Is(err, errBeingRead):
+		log.Debug("job waits for another reader")
 	case err == nil:
 		log.Info("job done")
 	case errors.As(next, new(*river.JobCancelError)), job.Attempt >= job.MaxAttempts && !snoozed:

@@ -32,6 +32,7 @@ type demoOrder struct {
 	CheckoutURL string    `json:"checkout_url"`
 	Token       string    `json:"token"`
 	session     string
+	story       string // for the table
 }
 
 // tell is the story.
@@ -57,18 +58,36 @@ func (w *demoWorld) tell(ctx context.Context, say *narrator) error {
 	if err := w.finish(ctx, say, order, paid); err != nil {
 		return err
 	}
-	say.line("\nAn order of two, paid with the wrong amount:")
-	wrong, err := w.payWrong(ctx, say)
-	if err != nil {
+	order.story = "paid, killed between"
+	told := []demoOrder{order}
+	for _, chapter := range []struct {
+		title, story string
+		tell         func(context.Context, *narrator) (demoOrder, error)
+	}{
+		{"The refund arrives before the payment", "refund first", w.refundFirst},
+		{"The checkout expires, and the money comes late", "late money", w.lateMoney},
+		{"Wrong money, and a person decides", "wrong, then accepted", w.payWrong},
+	} {
+		say.line("\n%s:", chapter.title)
+		next, err := chapter.tell(ctx, say)
+		if err != nil {
+			return err
+		}
+		next.story = chapter.story
+		told = append(told, next)
+	}
+	say.line("\nThe bank asks for the first order's money back, and the merchant wins:")
+	if err := w.disputeWon(ctx, say, order, paid); err != nil {
 		return err
 	}
+	told[0].story += ", dispute won"
 	say.line("")
-	return w.table(ctx, say, []demoOrder{order, wrong})
+	return w.table(ctx, say, told)
 }
 
 // deliverFourTimes posts the paying event twice at once, and twice more.
 func (w *demoWorld) deliverFourTimes(ctx context.Context, say *narrator, paid stripesim.Payment) error {
-	completed := eventOf(paid, "checkout.session.completed")
+	completed := eventOf(paid.Events, "checkout.session.completed")
 	answers := make([]string, 4)
 	faults := make([]error, 4)
 	var atOnce sync.WaitGroup
@@ -106,7 +125,7 @@ func (w *demoWorld) killBetween(ctx context.Context, say *narrator, order demoOr
 	killed := doomed.cmd.ProcessState.ExitCode() == -1 // by a signal
 	issued, err1 := w.count(ctx, `SELECT count(*) FROM licenses WHERE order_id = ?`, order.ID)
 	intended, err2 := w.count(ctx, `SELECT count(*) FROM sent_receipts WHERE order_id = ? AND state = 'intended'`, order.ID)
-	mails, err3 := w.mails(order.ID)
+	mails, _, err3 := w.mails(order.ID)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
@@ -121,7 +140,7 @@ func (w *demoWorld) finish(ctx context.Context, say *narrator, order demoOrder, 
 	if _, err := w.startWorker(ctx); err != nil {
 		return err
 	}
-	if err := w.settled(ctx, order.ID); err != nil {
+	if err := w.settled(ctx, order.ID, orders.Fulfilled); err != nil {
 		return err
 	}
 	once, err := w.effects(ctx, order)
@@ -129,14 +148,14 @@ func (w *demoWorld) finish(ctx context.Context, say *narrator, order demoOrder, 
 		return err
 	}
 	say.fact("I7", once.receipts == 1 && once.told == 1, "another worker goes on: %d receipt sent, Stripe told once under fulfill:<order id>", once.receipts)
-	say.fact("I6", once.licenses == 2, "%d licenses for a quantity of 2, one per line and ordinal", once.licenses)
+	say.fact("I6", once.issued == 2 && once.active == 2, "%d licenses for a quantity of 2, one per line and ordinal", once.issued)
 
 	for _, event := range paid.Events {
 		if _, err := w.post(ctx, event); err != nil {
 			return err
 		}
 	}
-	if err := w.settled(ctx, order.ID); err != nil {
+	if err := w.settled(ctx, order.ID, orders.Fulfilled); err != nil {
 		return err
 	}
 	again, err := w.effects(ctx, order)
@@ -148,7 +167,7 @@ func (w *demoWorld) finish(ctx context.Context, say *narrator, order demoOrder, 
 	return nil
 }
 
-// payWrong pays an order with an amount that was not agreed.
+// payWrong pays an order with an amount that was not agreed, and has a person accept it.
 func (w *demoWorld) payWrong(ctx context.Context, say *narrator) (demoOrder, error) {
 	order, err := w.order(ctx)
 	if err != nil {
@@ -159,7 +178,7 @@ func (w *demoWorld) payWrong(ctx context.Context, say *narrator) (demoOrder, err
 	if err != nil {
 		return order, fmt.Errorf("paying: %w", err)
 	}
-	answer, err := w.post(ctx, eventOf(paid, "checkout.session.completed"))
+	answer, err := w.post(ctx, eventOf(paid.Events, "checkout.session.completed"))
 	if err != nil {
 		return order, err
 	}
@@ -178,39 +197,58 @@ func (w *demoWorld) payWrong(ctx context.Context, say *narrator) (demoOrder, err
 	say.fact("I4", answer == "200 accepted" && view.Order.State == orders.Review && reason == orders.ReasonAmount,
 		"asked for %s, received %s: answered %q, held in %s (%s), nothing fulfilled",
 		usd(order.TotalMinor), usd(view.ReceivedMinor()), answer, view.Order.State, reason)
-	return order, nil
+
+	person := orders.Person{Name: "demo", Why: "the rest was paid in cash"}
+	if _, err := w.app.orders.Accept(ctx, order.ID, person); err != nil {
+		return order, err
+	}
+	again, err := w.app.orders.Accept(ctx, order.ID, person)
+	if err != nil {
+		return order, err
+	}
+	if err := w.settled(ctx, order.ID, orders.Fulfilled); err != nil {
+		return order, err
+	}
+	after, err := w.effects(ctx, order)
+	say.fact("I3", again.Repeat && after.paid == 1 && after.active == 2,
+		"orders accept, given twice: %d paid transition by the person, %d licenses, %d receipt", after.paid, after.active, after.receipts)
+	return order, err
 }
 
 // effects is what an order has caused, counted where it can be seen from outside.
 type effects struct {
-	state                          orders.State
-	paid, licenses, receipts, told int64
+	state                                      orders.State
+	paid, issued, active, receipts, told, news int64
 }
 
 func (w *demoWorld) effects(ctx context.Context, order demoOrder) (effects, error) {
 	view, err1 := w.app.orders.Get(ctx, order.ID)
 	paid, err2 := w.count(ctx, `SELECT count(*) FROM order_transitions WHERE order_id = ? AND event = 'pay'`, order.ID)
 	issued, err3 := w.count(ctx, `SELECT count(*) FROM licenses WHERE order_id = ?`, order.ID)
-	mails, err4 := w.mails(order.ID)
+	active, err4 := w.count(ctx, `SELECT count(*) FROM licenses WHERE order_id = ? AND status = 'active'`, order.ID)
+	receipts, news, err5 := w.mails(order.ID)
 	var told int64
 	for _, call := range w.sim.Calls() {
 		if call.IdempotencyKey == "fulfill:"+order.ID.String() && !call.Replayed {
 			told++
 		}
 	}
-	return effects{state: view.Order.State, paid: paid, licenses: issued, receipts: int64(mails), told: told}, errors.Join(err1, err2, err3, err4)
+	return effects{
+		state: view.Order.State, paid: paid, issued: issued, active: active, receipts: receipts, news: news, told: told,
+	}, errors.Join(err1, err2, err3, err4, err5)
 }
 
 // table ends the story: orders by effects.
 func (w *demoWorld) table(ctx context.Context, say *narrator, all []demoOrder) error {
 	table := tabwriter.NewWriter(say.out, 0, 0, 3, ' ', 0)
-	_, _ = fmt.Fprintln(table, "  order\tstate\tpaid\tlicenses\treceipts\tStripe told")
+	_, _ = fmt.Fprintln(table, "  order\tstory\tstate\tpaid\tlicenses active\treceipts\tother mails\tStripe told")
 	for _, order := range all {
 		e, err := w.effects(ctx, order)
 		if err != nil {
 			return err
 		}
-		_, _ = fmt.Fprintf(table, "  %d\t%s\t%d\t%d\t%d\t%d\n", order.Number, e.state, e.paid, e.licenses, e.receipts, e.told)
+		_, _ = fmt.Fprintf(table, "  %d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\n",
+			order.Number, order.story, e.state, e.paid, e.active, e.receipts, e.news, e.told)
 	}
 	return table.Flush()
 }
@@ -229,18 +267,23 @@ func (w *demoWorld) invite(say *narrator) {
 func (w *demoWorld) order(ctx context.Context) (demoOrder, error) {
 	var order demoOrder
 	const wanted = `{"email":"buyer@example.com","items":[{"sku":"DEMO-KEY","quantity":2}]}`
-	status, body, err := w.request(ctx, "/orders", []byte(wanted), nil)
+	return order, w.checkout(ctx, &order, "/orders", []byte(wanted), nil)
+}
+
+// checkout posts what answers with an order and its checkout.
+func (w *demoWorld) checkout(ctx context.Context, order *demoOrder, path string, body []byte, header http.Header) error {
+	status, answer, err := w.request(ctx, path, body, header)
 	if err != nil {
-		return order, err
+		return err
 	}
 	if status != http.StatusCreated {
-		return order, fmt.Errorf("making an order: %d %s", status, body)
+		return fmt.Errorf("posting to %s: %d %s", path, status, answer)
 	}
-	if err := json.Unmarshal(body, &order); err != nil {
-		return order, fmt.Errorf("making an order: %w", err)
+	if err := json.Unmarshal(answer, order); err != nil {
+		return fmt.Errorf("posting to %s: %w", path, err)
 	}
 	order.session = order.CheckoutURL[strings.LastIndex(order.CheckoutURL, "/")+1:]
-	return order, nil
+	return nil
 }
 
 // post delivers an event as Stripe does, and returns the answer's status and word.
@@ -276,15 +319,15 @@ func (w *demoWorld) request(ctx context.Context, path string, body []byte, heade
 	return response.StatusCode, answer, err
 }
 
-// settled waits until the order's effects are done and nothing is open any more: no
+// settled waits until the order has come to a state and nothing is open any more: no
 // delivery, and no job that is due.
-func (w *demoWorld) settled(ctx context.Context, order uuid.UUID) error {
+func (w *demoWorld) settled(ctx context.Context, order uuid.UUID, state orders.State) error {
 	const open = `
 SELECT (SELECT count(*) FROM webhook_deliveries WHERE processed_at IS NULL)
      + (SELECT count(*) FROM river_job WHERE state IN ('available', 'running', 'retryable') AND kind <> 'sweep_parked')
-     + (SELECT count(*) FROM orders WHERE id = ? AND state <> 'fulfilled')`
+     + (SELECT count(*) FROM orders WHERE id = ? AND state <> ?)`
 	return eventually(ctx, "the work to be done", func(ctx context.Context) (bool, error) {
-		left, err := w.count(ctx, open, order)
+		left, err := w.count(ctx, open, order, state)
 		return left == 0, err
 	})
 }
@@ -295,28 +338,31 @@ func (w *demoWorld) count(ctx context.Context, query string, args ...any) (int64
 	return n, err
 }
 
-// mails counts the receipts of an order that were sent.
-func (w *demoWorld) mails(order uuid.UUID) (int, error) {
+// mails counts what was sent to an order's buyer: receipts, and news about refunds and
+// disputes.
+func (w *demoWorld) mails(order uuid.UUID) (receipts, news int64, err error) {
 	files, err := filepath.Glob(filepath.Join(w.mailDir, "*.eml"))
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	n := 0
 	for _, file := range files {
 		content, err := os.ReadFile(file)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
-		if bytes.Contains(content, []byte(order.String())) {
-			n++
+		switch {
+		case !bytes.Contains(content, []byte(order.String())):
+		case strings.HasPrefix(filepath.Base(file), "receipt."):
+			receipts++
+		default:
+			news++
 		}
 	}
-	return n, nil
+	return receipts, news, nil
 }
 
-func eventOf(p stripesim.Payment, kind string) stripesim.Event {
-	i := slices.IndexFunc(p.Events, func(e stripesim.Event) bool { return e.Type == kind })
-	return p.Events[i]
+func eventOf(events []stripesim.Event, kind string) stripesim.Event {
+	return events[slices.IndexFunc(events, func(e stripesim.Event) bool { return e.Type == kind })]
 }
 
 func usd(minor int64) string { return money.Amount{Minor: minor, Currency: "usd"}.String() }
