@@ -1,0 +1,262 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"gorm.io/gorm"
+)
+
+// Outcomes are all outcomes, those that a person has to look at first.
+func Outcomes() []Outcome {
+	return []Outcome{
+		OutcomeDead, OutcomeForeign, OutcomeParked, OutcomeUnsupported, OutcomeHeld, OutcomeRead,
+		OutcomeApplied, OutcomeAlready, OutcomeStale, OutcomeIgnored,
+	}
+}
+
+// Reopenable are the outcomes that [Inbox.Reopen] takes back. A dead or foreign delivery was
+// given up; an unsupported or ignored one says what this version, or this configuration, had
+// no use for, and the next may have. Every other one has had its effect, or is still open.
+func Reopenable() []Outcome {
+	return []Outcome{OutcomeDead, OutcomeForeign, OutcomeUnsupported, OutcomeIgnored}
+}
+
+// ErrNoDelivery is returned for a name that no delivery goes by.
+var ErrNoDelivery = errors.New("no such delivery")
+
+// Entry is a row of the ledger as a person looks at it, without its body.
+type Entry struct {
+	Provider      string     `json:"provider"`
+	EventID       string     `json:"event_id"`
+	EventType     string     `json:"event_type"`
+	ResourceID    string     `json:"resource_id"`
+	Livemode      bool       `json:"livemode"`
+	Account       string     `json:"account"`
+	APIVersion    string     `json:"api_version"`
+	Source        Source     `json:"source"`
+	OccurredAt    *time.Time `json:"occurred_at"` // nil: the event does not say
+	ReceivedAt    time.Time  `json:"received_at"`
+	OpenedAt      time.Time  `json:"opened_at"`
+	ProcessedAt   *time.Time `json:"processed_at"` // nil: open
+	Outcome       *Outcome   `json:"outcome"`      // nil: never looked at
+	Detail        *string    `json:"detail"`
+	Attempts      int        `json:"attempts"`
+	NextAttemptAt time.Time  `json:"next_attempt_at"`
+	LastError     *string    `json:"last_error"`
+}
+
+// Key is the delivery's key in the ledger.
+func (e Entry) Key() Key { return Key{Provider: e.Provider, EventID: e.EventID} }
+
+const entryColumns = `d.provider, d.event_id, d.event_type, d.resource_id, d.livemode, d.account, d.api_version, d.source,
+    d.occurred_at, d.received_at, d.opened_at, d.processed_at, d.outcome, d.detail, d.attempts, d.next_attempt_at, d.last_error`
+
+// Filter chooses deliveries. Its zero value chooses all.
+type Filter struct {
+	Keys     []Key     // any of these; none: whatever its key
+	Outcomes []Outcome // any of these
+	Open     bool      // or open, parked included
+	Type     string    // the event's type; * stands for any text, ? for one character
+	Provider string
+	Since    time.Time // received then or later
+	Until    time.Time // received before
+	OrderID  uuid.UUID // names a resource of this order, or caused its transitions
+	Before   *Key      // older than this one, for the next page
+	Limit    int       // zero: no limit
+}
+
+// where is the filter as a condition on d, with its arguments.
+func (f Filter) where() (string, map[string]any) {
+	conditions, args := []string{"true"}, map[string]any{}
+	add := func(condition, name string, value any) {
+		conditions = append(conditions, condition)
+		args[name] = value
+	}
+	if len(f.Keys) > 0 {
+		add("(d.provider, d.event_id) IN @keys", "keys", pairs(f.Keys))
+	}
+	switch {
+	case len(f.Outcomes) > 0 && f.Open:
+		add("(d.processed_at IS NULL OR d.outcome IN @outcomes)", "outcomes", f.Outcomes)
+	case len(f.Outcomes) > 0:
+		add("d.outcome IN @outcomes", "outcomes", f.Outcomes)
+	case f.Open:
+		conditions = append(conditions, "d.processed_at IS NULL")
+	}
+	if f.Type != "" {
+		add("d.event_type LIKE @type", "type", likeGlob(f.Type))
+	}
+	if f.Provider != "" {
+		add("d.provider = @of_provider", "of_provider", f.Provider)
+	}
+	if !f.Since.IsZero() {
+		add("d.received_at >= @since", "since", f.Since)
+	}
+	if !f.Until.IsZero() {
+		add("d.received_at < @until", "until", f.Until)
+	}
+	if f.OrderID != uuid.Nil {
+		add(aboutOrder, "order_id", f.OrderID)
+	}
+	return strings.Join(conditions, "\n  AND "), args
+}
+
+// aboutOrder holds for what names a resource of the order or caused one of its transitions.
+// What was given up may name the order only inside its body, since nobody has learned its ids;
+// those are few, and are searched. Nothing about an order comes long before the order does.
+const aboutOrder = `d.received_at >= (SELECT created_at - interval '1 hour' FROM orders WHERE id = @order_id)
+  AND (
+    (d.provider, d.event_id) IN (SELECT cause_provider, cause_event_id FROM order_transitions WHERE order_id = @order_id)
+    OR (d.provider, d.resource_id) IN (
+        SELECT r.provider, r.resource_id FROM payment_resources r JOIN payments p ON p.id = r.payment_id WHERE p.order_id = @order_id)
+    OR (d.outcome IN ('dead', 'parked') AND EXISTS (
+        SELECT FROM (
+            SELECT r.resource_id AS name FROM payment_resources r JOIN payments p ON p.id = r.payment_id WHERE p.order_id = @order_id
+            UNION ALL SELECT CAST(id AS text) FROM payments WHERE order_id = @order_id
+            UNION ALL SELECT CAST(@order_id AS text)
+        ) names WHERE position(convert_to('"' || name || '"', 'UTF8') IN d.body) > 0))
+  )`
+
+// likeGlob makes a LIKE pattern of a glob.
+func likeGlob(glob string) string {
+	return strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`, `*`, `%`, `?`, `_`).Replace(glob)
+}
+
+// List returns deliveries, the newest first, and how many the filter chooses on all its pages.
+func (i *Inbox) List(ctx context.Context, f Filter) (entries []Entry, total int, err error) {
+	where, args := f.where()
+	if err := i.DB.WithContext(ctx).Raw(`SELECT count(*) FROM webhook_deliveries d WHERE `+where, named(args)...).Row().Scan(&total); err != nil {
+		return nil, 0, fmt.Errorf("counting deliveries: %w", err)
+	}
+	list := `SELECT ` + entryColumns + ` FROM webhook_deliveries d WHERE ` + where
+	if f.Before != nil {
+		list += `
+  AND (d.received_at, d.provider, d.event_id) < (
+      SELECT received_at, provider, event_id FROM webhook_deliveries WHERE provider = @before_provider AND event_id = @before_event)`
+		args["before_provider"], args["before_event"] = f.Before.Provider, f.Before.EventID
+	}
+	list += `
+ORDER BY d.received_at DESC, d.provider DESC, d.event_id DESC`
+	if f.Limit > 0 {
+		list += ` LIMIT @limit`
+		args["limit"] = f.Limit
+	}
+	entries = []Entry{}
+	if err := i.DB.WithContext(ctx).Raw(list, named(args)...).Scan(&entries).Error; err != nil {
+		return nil, 0, fmt.Errorf("listing deliveries: %w", err)
+	}
+	return entries, total, nil
+}
+
+// named are a statement's arguments: gorm takes no map where the statement names nothing.
+func named(args map[string]any) []any {
+	if len(args) == 0 {
+		return nil
+	}
+	return []any{args}
+}
+
+// Find turns what a person calls deliveries into their keys: the id of the event, or
+// provider/id where two providers use one. Its error names every one that is not there.
+func (i *Inbox) Find(ctx context.Context, names ...string) ([]Key, error) {
+	// The providers that there are, each found by one step along the primary key.
+	const find = `
+WITH RECURSIVE senders AS (
+    SELECT min(provider) AS provider FROM webhook_deliveries
+    UNION ALL
+    SELECT (SELECT min(provider) FROM webhook_deliveries d WHERE d.provider > senders.provider) FROM senders WHERE senders.provider IS NOT NULL
+)
+SELECT d.provider, d.event_id FROM senders JOIN webhook_deliveries d ON d.provider = senders.provider
+WHERE d.event_id IN @names`
+	var keys []Key
+	var faults []error
+	for _, name := range names {
+		ids := []string{name}
+		if _, id, ok := strings.Cut(name, "/"); ok {
+			ids = append(ids, id)
+		}
+		var found []Key
+		if err := i.DB.WithContext(ctx).Raw(find, map[string]any{"names": ids}).Scan(&found).Error; err != nil {
+			return nil, fmt.Errorf("looking for delivery %s: %w", name, err)
+		}
+		var matches []Key
+		for _, key := range found {
+			if key.EventID == name || key.String() == name {
+				matches = append(matches, key)
+			}
+		}
+		switch len(matches) {
+		case 0:
+			faults = append(faults, fmt.Errorf("%s: %w", name, ErrNoDelivery))
+		case 1:
+			keys = append(keys, matches[0])
+		default:
+			faults = append(faults, fmt.Errorf("%s: several providers use this id; name one of %v", name, matches))
+		}
+	}
+	return keys, errors.Join(faults...)
+}
+
+// Shown is everything there is about one delivery.
+type Shown struct {
+	Entry
+
+	Resources []string    // the ids under which it waits, or waited, for a payment
+	Orders    []uuid.UUID // the orders that it moved, or whose resources it names
+	Body      []byte
+}
+
+// Show reads one delivery. Further ids that its body names, as its provider reads it, help to
+// find the order that it is about.
+func (i *Inbox) Show(ctx context.Context, key Key, names func(body []byte) []string) (Shown, error) {
+	var s Shown
+	const body = `SELECT body FROM webhook_deliveries WHERE provider = @provider AND event_id = @event_id`
+	const resources = `SELECT resource_id FROM delivery_resources WHERE provider = @provider AND event_id = @event_id ORDER BY resource_id`
+	const orders = `
+SELECT order_id FROM order_transitions WHERE cause_provider = @provider AND cause_event_id = @event_id
+UNION
+SELECT p.order_id FROM payment_resources r JOIN payments p ON p.id = r.payment_id WHERE r.provider = @provider AND r.resource_id IN @resources
+ORDER BY order_id`
+	err := i.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		entries, _, err := (&Inbox{DB: tx}).List(ctx, Filter{Keys: []Key{key}})
+		if err != nil {
+			return err
+		}
+		if len(entries) == 0 {
+			return fmt.Errorf("%s: %w", key, ErrNoDelivery)
+		}
+		s.Entry = entries[0]
+		args := map[string]any{"provider": key.Provider, "event_id": key.EventID}
+		if err := tx.Raw(body, args).Row().Scan(&s.Body); err != nil {
+			return err
+		}
+		if err := tx.Raw(resources, args).Scan(&s.Resources).Error; err != nil {
+			return err
+		}
+		s.Resources = distinct(append(append([]string{s.ResourceID}, names(s.Body)...), s.Resources...))
+		args["resources"] = append([]string{""}, s.Resources...) // IN takes no empty list; no resource is called ""
+		return tx.Raw(orders, args).Scan(&s.Orders).Error
+	})
+	if err != nil {
+		return Shown{}, fmt.Errorf("reading delivery %s: %w", key, err)
+	}
+	return s, nil
+}
+
+// distinct keeps the first of each, and nothing that is empty.
+func distinct(list []string) []string {
+	seen := map[string]bool{"": true}
+	kept := []string{}
+	for _, s := range list {
+		if !seen[s] {
+			kept = append(kept, s)
+		}
+		seen[s] = true
+	}
+	return kept
+}
