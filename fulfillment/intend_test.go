@@ -2,7 +2,6 @@ package fulfillment_test
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	"paidonce/internal/database"
 	"paidonce/internal/money"
 	"paidonce/licenses"
-	"paidonce/orders"
 )
 
 // refundMail is a mail about a refund of an order.
@@ -81,32 +79,5 @@ func TestAMailWithoutAnAddressIsParked(t *testing.T) {
 	}
 	if n := b.jobs(t, "send_receipt"); n != 0 {
 		t.Errorf("order %s: %d jobs for a mail that cannot go out", o.ID, n)
-	}
-}
-
-// Every kind of mail has its text, with the amount as the buyer's country writes it.
-func TestMailsAboutMoneyThatGoesBack(t *testing.T) {
-	t.Parallel()
-	order := orders.Order{Number: 7, Email: "a@example.com", Locale: "en", Currency: "usd"}
-	for _, kind := range []fulfillment.MailKind{
-		fulfillment.MailRefund, fulfillment.MailRefundFailed, fulfillment.MailDispute, fulfillment.MailDisputeWon, fulfillment.MailDisputeLost,
-	} {
-		seen := map[string]bool{}
-		for _, license := range []licenses.Status{"", licenses.StatusActive, licenses.StatusSuspended, licenses.StatusRevoked} {
-			m := fulfillment.ReturnMessage(kind, order, money.Amount{Minor: 1999, Currency: "usd"}, license)
-			mentions(t, kind, m.Subject, "7")
-			mentions(t, kind, m.Text, "$19.99")
-			if seen[m.Text] || m.To != "a@example.com" {
-				t.Errorf("%s, license %q: %+v", kind, license, m)
-			}
-			seen[m.Text] = true
-		}
-	}
-}
-
-func mentions(t *testing.T, kind fulfillment.MailKind, text, part string) {
-	t.Helper()
-	if !strings.Contains(text, part) {
-		t.Errorf("%s: %q does not mention %q", kind, text, part)
 	}
 }

@@ -2,7 +2,9 @@ package fulfillment
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -195,5 +197,11 @@ func (m Message) build() (*mail.Msg, error) {
 	msg.SetMessageIDWithValue(m.MessageID)
 	msg.SetDateWithValue(m.Date)
 	msg.SetBodyString(mail.TypeTextPlain, m.Text)
+	if m.HTML != "" {
+		// By default the boundary is random: every attempt would be another mail.
+		sum := sha256.Sum256([]byte(m.MessageID))
+		msg.SetBoundary(hex.EncodeToString(sum[:]))
+		msg.AddAlternativeString(mail.TypeTextHTML, m.HTML)
+	}
 	return msg, nil
 }

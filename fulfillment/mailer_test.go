@@ -19,7 +19,7 @@ import (
 
 func testMessage() fulfillment.Message {
 	return fulfillment.Message{
-		From: testSender, To: "a@example.com", Subject: "Your order 7", Text: "Thank you.\n",
+		From: testSender, To: "a@example.com", Subject: "Your order 7", Text: "Thank you.\n", HTML: "<p>Thank you.</p>",
 		MessageID: "receipt.7@example.com", Date: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
 	}
 }

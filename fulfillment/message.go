@@ -1,12 +1,13 @@
 package fulfillment
 
 import (
-	"bytes"
-	"fmt"
+	"embed"
+	htmltemplate "html/template"
 	"net/mail"
 	"strings"
 	"text/template"
 	"time"
+	"unicode"
 
 	"paidonce/internal/money"
 	"paidonce/licenses"
@@ -15,32 +16,76 @@ import (
 
 // Message is a mail as it is frozen before the first attempt: every attempt sends the same.
 type Message struct {
-	From      string    `json:"from"`
+	From      string    `json:"from"` // with Message-ID: empty until the first sending
 	To        string    `json:"to"`
 	Subject   string    `json:"subject"`
 	Text      string    `json:"text"`
+	HTML      string    `json:"html"`       // the same for a mail program that shows it; "": there is none
 	MessageID string    `json:"message_id"` // without the angle brackets
 	Date      time.Time `json:"date"`
 }
 
-// receiptText is what the buyer reads. It is text, not HTML: nothing in it needs escaping,
-// and a line break in a product's name cannot become a header.
-const receiptText = `Thank you for your order {{.Number}}.
+// The texts are mails/<language>.tmpl, a file for each language that mails are written in; mails/mail.txt and
+// mails/mail.html give all of them their form.
+//
+//go:embed mails
+var mails embed.FS
 
-{{range .Lines}}{{.Quantity}} x {{.Name}}   {{.Sum}}
-{{end}}
-Total: {{.Total}}
-
-{{if .Keys}}Your license {{if eq (len .Keys) 1}}key{{else}}keys{{end}}:
-
-{{range .Keys}}{{.}}
-
-{{end}}{{end}}Order {{.OrderID}}
-`
+// content is what a mail says, before it is put into text and HTML.
+type content struct {
+	Language                      string
+	Subject                       string
+	Paragraphs                    []string
+	Lines                         []receiptLine
+	TotalWord, Total              string
+	Keys                          []string
+	KeysTitle, OrderWord, OrderID string
+}
 
 type receiptLine struct {
 	Quantity  int
 	Name, Sum string
+}
+
+// words fills in one language's texts.
+type words struct {
+	language string
+	texts    *template.Template
+}
+
+// wordsFor are the texts for a locale: de-AT is written to in German, and a language that
+// there are no texts for in English.
+func wordsFor(locale string) words {
+	language, _, _ := strings.Cut(strings.ToLower(strings.ReplaceAll(locale, "_", "-")), "-")
+	file, err := mails.ReadFile("mails/" + language + ".tmpl")
+	if err != nil {
+		return wordsFor("en")
+	}
+	return words{language: language, texts: template.Must(template.New(language).Parse(string(file)))}
+}
+
+// say is the named text.
+func (w words) say(name string, data any) string {
+	var said strings.Builder
+	if err := w.texts.ExecuteTemplate(&said, name, data); err != nil {
+		panic("bug: mails/" + w.language + ".tmpl: " + err.Error())
+	}
+	return said.String()
+}
+
+// message puts what a mail says into its two parts. In the text nothing needs escaping; in
+// the HTML the template escapes, so that a product called <script> is shown as that.
+func (c content) message(to string) Message {
+	m := Message{To: to, Subject: c.Subject}
+	var text, html strings.Builder
+	if err := template.Must(template.ParseFS(mails, "mails/mail.txt")).Execute(&text, c); err != nil {
+		panic("bug: mails/mail.txt: " + err.Error())
+	}
+	if err := htmltemplate.Must(htmltemplate.ParseFS(mails, "mails/mail.html")).Execute(&html, c); err != nil {
+		panic("bug: mails/mail.html: " + err.Error())
+	}
+	m.Text, m.HTML = text.String(), html.String()
+	return m
 }
 
 // receiptOf is the receipt of an order. An order has one for ever: if it is paid again after a
@@ -53,30 +98,56 @@ func receiptOf(order orders.Order, lines []orders.Line, issued []licenses.Licens
 
 // receiptMessage writes the receipt of an order.
 func receiptMessage(order orders.Order, lines []orders.Line, issued []licenses.License) Message {
-	data := struct {
-		Number  int64
-		OrderID string
-		Lines   []receiptLine
-		Total   string
-		Keys    []string
-	}{Number: order.Number, OrderID: order.ID.String(), Total: order.Total().Format(order.Locale)}
+	w := wordsFor(order.Locale)
+	c := content{
+		Language: w.language, OrderWord: w.say("order", nil), OrderID: order.ID.String(),
+		Subject:    w.say("receipt.subject", order),
+		Paragraphs: []string{w.say("receipt", order)},
+		TotalWord:  w.say("total", nil), Total: order.Total().Format(order.Locale),
+		KeysTitle: w.say("keys", struct{ Keys int }{len(issued)}),
+	}
 	for _, line := range lines {
 		sum := money.Amount{Minor: line.UnitMinor * int64(line.Quantity), Currency: order.Currency}
-		data.Lines = append(data.Lines, receiptLine{Quantity: line.Quantity, Name: oneLine(line.Name), Sum: sum.Format(order.Locale)})
+		c.Lines = append(c.Lines, receiptLine{Quantity: line.Quantity, Name: oneLine(line.Name), Sum: sum.Format(order.Locale)})
 	}
 	for _, license := range issued {
-		data.Keys = append(data.Keys, license.Key)
+		c.Keys = append(c.Keys, license.Key)
 	}
-
-	var text bytes.Buffer
-	if err := template.Must(template.New("receipt").Parse(receiptText)).Execute(&text, data); err != nil {
-		panic("bug: the template fits its data: " + err.Error())
-	}
-	return Message{To: order.Email, Subject: fmt.Sprintf("Your order %d", order.Number), Text: text.String()}
+	return c.message(order.Email)
 }
 
-// oneLine keeps a name on its line.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+// returnMessage tells a buyer about money that goes back, or is asked for: a refund or a
+// dispute. license is what the order's licenses are by then: active (a part went back, or a
+// dispute was won), suspended (the bank looks at it), or revoked. Where there are none, it is
+// "", and the mail does not speak of them.
+func returnMessage(kind MailKind, order orders.Order, amount money.Amount, license licenses.Status) Message {
+	w := wordsFor(order.Locale)
+	data := struct {
+		Kind   MailKind
+		Number int64
+		Amount string
+	}{kind, order.Number, amount.Format(order.Locale)}
+	c := content{
+		Language: w.language, OrderWord: w.say("order", nil), OrderID: order.ID.String(),
+		Subject:    w.say(string(kind)+".subject", data),
+		Paragraphs: []string{w.say(string(kind), data)},
+	}
+	if license != "" {
+		c.Paragraphs = append(c.Paragraphs, w.say("license."+string(license), data))
+	}
+	return c.message(order.Email)
+}
+
+// oneLine keeps a name on its line, and out of everything but it.
+func oneLine(s string) string {
+	printable := strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	return strings.Join(strings.Fields(printable), " ")
+}
 
 // domainOf is the sender's domain, which makes a Message-ID ours.
 func domainOf(from string) string {
@@ -86,35 +157,4 @@ func domainOf(from string) string {
 		}
 	}
 	return "localhost"
-}
-
-// returnMessage tells a buyer about money that goes back, or is asked for: a refund or a
-// dispute. license is what becomes of the order's licenses by it: they stay active (a part
-// went back, or a dispute was won), are suspended while the bank looks at it, or revoked.
-// Where there are none, it is "", and the mail does not speak of them.
-func returnMessage(kind MailKind, order orders.Order, amount money.Amount, license licenses.Status) Message {
-	sum := amount.Format(order.Locale)
-	told := map[MailKind][2]string{
-		MailRefund:       {"Your refund for order %d", "We have refunded " + sum + " for your order. Your bank may need some days to show it."},
-		MailRefundFailed: {"Your refund for order %d did not arrive", "The refund of " + sum + " for your order did not arrive. Please write to us, so that we can send it another way."},
-		MailDispute:      {"A payment for order %d is disputed", "Your bank has asked us to give back " + sum + " that was paid for your order, and is looking at it."},
-		MailDisputeWon:   {"The dispute about order %d is over", "Your bank has decided that the payment of " + sum + " for your order stands."},
-		MailDisputeLost:  {"The dispute about order %d is over", "Your bank has given back the payment of " + sum + " for your order."},
-	}[kind]
-	if told[0] == "" {
-		panic("bug: no text for a mail about " + string(kind))
-	}
-	text := told[1] + "\n"
-	switch license {
-	case licenses.StatusActive:
-		text += "\nYour license is active.\n"
-	case licenses.StatusSuspended:
-		text += "\nYour license is suspended until this is settled.\n"
-	case licenses.StatusRevoked:
-		text += "\nYour license is no longer valid.\n"
-	}
-	return Message{
-		To: order.Email, Subject: fmt.Sprintf(told[0], order.Number),
-		Text: fmt.Sprintf("%s\nOrder %s\n", text, order.ID),
-	}
 }
