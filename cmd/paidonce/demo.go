@@ -20,9 +20,10 @@ func newDemo(e *surroundings) *cobra.Command {
 		Short: "Show a paid order being fulfilled once, with everything going wrong around it",
 		Long: `demo starts a private Postgres (or uses an empty one at DATABASE_URL), a simulated Stripe, a web process and a
 worker process, all on free ports of this machine. It pays an order, delivers the event four
-times, kills the worker between license and receipt, and pays another order with the wrong
-amount. It prints one line per fact with the invariant that it shows (docs/tour.md), then stays
-up to be looked at. No account is needed, and nothing leaves this machine.`,
+times, and kills the worker between license and receipt; then come a refund that arrives before its
+payment, money that comes late, wrong money that a person accepts, and a dispute that is won. It
+prints one line per fact with the invariant that it shows (docs/tour.md), then stays up to be
+looked at. No account is needed, and nothing leaves this machine.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runDemo(cmd.Context(), e, exit)
