@@ -57,6 +57,7 @@ func routes() []route {
 		{"GET /v1/events", pageParams(eventFilters()), []eventObject{}, (*Sim).listEvents},
 		{"GET /v1/events/{id}", only, eventObject{}, (*Sim).getEvent},
 		{"POST /v1/events/{id}/retry", retryParams(), eventObject{}, (*Sim).retryEvent},
+		{"GET /v1/account", only, account{}, (*Sim).getAccount},
 		{"POST /v1/webhook_endpoints", hookParams(true), webhookEndpoint{}, (*Sim).createHook},
 		{"GET /v1/webhook_endpoints", pageParams(nil), []webhookEndpoint{}, (*Sim).listHooks},
 		{"GET /v1/webhook_endpoints/{id}", only, webhookEndpoint{}, (*Sim).getHook},

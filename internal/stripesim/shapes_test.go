@@ -55,6 +55,7 @@ func requiredFields() map[string]string {
 			reporting_category source status type`,
 		"webhook_endpoint": `id object api_version application created description enabled_events livemode metadata status
 			url`,
+		"account": `id object charges_enabled details_submitted payouts_enabled type`, // Stripe has many more
 		// Of our own making: Stripe does not document it.
 		"payment_page": `id object amount_total created currency customer_email expires_at livemode payment_intent
 			payment_method_types payment_status session_id status success_url`,
@@ -156,7 +157,7 @@ func TestShapesOfTheRest(t *testing.T) {
 	}
 	for _, path := range []string{
 		"checkout/sessions", "payment_intents", "charges", "refunds", "disputes", "products", "prices", "coupons",
-		"promotion_codes", "webhook_endpoints", "events", "payment_pages/" + page.ID, "refunds/" + failed, "disputes/" + won,
+		"promotion_codes", "webhook_endpoints", "account", "events", "payment_pages/" + page.ID, "refunds/" + failed, "disputes/" + won,
 	} {
 		r := b.do(t, "GET", "/v1/"+path, "")
 		if r.status != 200 {
