@@ -2,6 +2,11 @@ package webhooks_test
 
 import (
 	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -251,4 +256,51 @@ func TestB06_Parse_EventsWithoutAnObject(t *testing.T) {
 			t.Errorf("%s: got %+v, %v; want it unsupported", body, got, err)
 		}
 	}
+}
+
+// The list that endpoints are made with is what Parse reads: one that is missing there would
+// never come, one too many is stored for nothing. Of every type that the pinned library
+// knows, Parse reads those of the list and no other.
+func TestStripeEventTypes_AreThoseThatParseReads(t *testing.T) {
+	t.Parallel()
+	listed := webhooks.StripeEventTypes()
+	for _, kind := range stripeTypes(t) {
+		event, err := (&webhooks.Stripe{}).Parse([]byte(`{"object":"event","type":"` + kind + `","data":{"object":{"id":"x_1"}}}`))
+		if err != nil {
+			t.Fatalf("%s: %v", kind, err)
+		}
+		if event.Handled != slices.Contains(listed, kind) {
+			t.Errorf("%s: Parse reads it: %t; in StripeEventTypes: %t", kind, event.Handled, slices.Contains(listed, kind))
+		}
+	}
+	comment, err := os.ReadFile("stripe_event.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range listed {
+		if !strings.Contains(string(comment), "//\t"+kind+" ") {
+			t.Errorf("%s is not in the table of Parse's comment", kind)
+		}
+	}
+}
+
+// stripeTypes lists every event type of the pinned library, from its source.
+func stripeTypes(t *testing.T) []string {
+	t.Helper()
+	dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", "github.com/stripe/stripe-go/v79").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "event.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, match := range regexp.MustCompile(`EventType = "([a-z0-9_.]+)"`).FindAllStringSubmatch(string(source), -1) {
+		kinds = append(kinds, match[1])
+	}
+	if len(kinds) < 200 {
+		t.Fatalf("found %d event types in the library", len(kinds))
+	}
+	return kinds
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/stripe/stripe-go/v79"
 	"github.com/tidwall/gjson"
 
 	"paidonce/internal/database"
@@ -73,6 +74,28 @@ func (s *Stripe) Parse(body []byte) (Event, error) {
 		event.Handled = false
 	}
 	return event, nil
+}
+
+// StripeEventTypes are the event types that Parse reads, and so those that an endpoint has to
+// be sent. Each is a constant of the pinned library: a type that its API version does not know
+// would be refused when the endpoint is made.
+func StripeEventTypes() []string {
+	types := []stripe.EventType{
+		stripe.EventTypeCheckoutSessionCompleted,
+		stripe.EventTypeCheckoutSessionAsyncPaymentSucceeded,
+		stripe.EventTypeCheckoutSessionAsyncPaymentFailed,
+		stripe.EventTypeCheckoutSessionExpired,
+		stripe.EventTypePaymentIntentSucceeded,
+		stripe.EventTypePaymentIntentProcessing,
+		stripe.EventTypePaymentIntentPaymentFailed,
+		stripe.EventTypePaymentIntentCanceled,
+		stripe.EventTypeChargeSucceeded,
+	}
+	names := make([]string, len(types))
+	for i, one := range types {
+		names[i] = string(one)
+	}
+	return names
 }
 
 // readSession reads a Checkout Session, the object that a payment is bound to.
