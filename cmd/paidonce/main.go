@@ -66,10 +66,13 @@ one paid transition, one set of licenses, one receipt.
 Configuration is read from the environment; .env.example documents every variable.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Version:       thisRelease().String(),
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		newServe(e), newWork(e), newDemo(e), newSim(e),
-		newMigrate(e), newProducts(e), newOrders(e), newLicense(e),
+		newMigrate(e), newProducts(e), newOrders(e), newLicense(e), newStripe(e),
+		newHealth(e), newVersion(e),
 	)
 	return root
 }

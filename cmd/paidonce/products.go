@@ -23,6 +23,9 @@ func newProducts(e *surroundings) *cobra.Command {
 "-" reads standard input. unit_minor is in minor units: 1999 is 19.99 usd, and 100 is 100 jpy.
 Either the whole file is imported or, with every fault named, none of it.`,
 		Args: cobra.ExactArgs(1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return []string{"json", "csv"}, cobra.ShellCompDirectiveFilterFileExt
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := loadConfig(e.getenv, needs{database: true})
 			if err != nil {

@@ -96,10 +96,15 @@ func (f *workFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.queues, "queue", fulfillment.Queues(), "work only the jobs of this queue; repeat it for several")
 	cmd.Flags().StringVar(&f.crashAt, "crash-at", "", "end as by kill -9 at this crash window (docs/crash-windows.md)")
 
-	// For the demo and the crash tests; of no use to an operator.
-	if err := cmd.Flags().MarkHidden("crash-at"); err != nil {
-		panic("bug: the flag was just added: " + err.Error())
+	must := func(err error) {
+		if err != nil {
+			panic("bug: the flag was just added: " + err.Error())
+		}
 	}
+	// For the demo and the crash tests; of no use to an operator.
+	must(cmd.Flags().MarkHidden("crash-at"))
+	must(cmd.MarkFlagDirname("mail-dir"))
+	must(cmd.RegisterFlagCompletionFunc("queue", cobra.FixedCompletions(fulfillment.Queues(), cobra.ShellCompDirectiveNoFileComp)))
 }
 
 // startApp is what serve and work begin with: the configuration, the log, the parts, and a

@@ -58,5 +58,8 @@ Its clock and its faults are set from outside:
 	f.IntVar(&config.RateLimit, "rate-limit", 0, "API requests per second before 429; 0 is no limit")
 	f.StringVar(&config.RetryAfter, "retry-after", "", "Retry-After header of those 429, in seconds; none if empty")
 	f.DurationVar(&config.Lag, "lag", 0, "how long a delayed debit, a failing refund or a dispute of a test card takes")
+	if err := cmd.RegisterFlagCompletionFunc("event-version", cobra.FixedCompletions(stripesim.EventAPIVersions(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic("bug: the flag was just added: " + err.Error())
+	}
 	return cmd
 }
