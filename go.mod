@@ -16,6 +16,7 @@ require (
 	github.com/spf13/cobra v1.10.2
 	github.com/stripe/stripe-go/v79 v79.12.0
 	github.com/tidwall/gjson v1.20.3
+	github.com/ulikunitz/xz v0.5.17
 	github.com/wneessen/go-mail v0.8.1
 	golang.org/x/sync v0.25.0
 	gorm.io/driver/postgres v1.6.3

@@ -87,7 +87,7 @@ func (w *demoWorld) startDatabase(ctx context.Context, e *surroundings, say *nar
 		say.line("  Postgres   the one at DATABASE_URL")
 		return dsn, refuseInUse(ctx, dsn)
 	}
-	server, err := devpg.Start(ctx, devpg.Options{Getenv: e.getenv})
+	server, err := devpg.Start(ctx, devpg.Options{Getenv: e.getenv, Progress: e.stderr})
 	if err != nil {
 		return "", err
 	}

@@ -32,7 +32,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	must(t, os.Chmod(theirs, 0o755))
 
 	cmd := exec.CommandContext(t.Context(), theirs, "-test.v", "-test.parallel=2",
-		"-test.run=^(TestServer_|TestKilledOwner_|TestKilledServer_|TestInterruptedOwner_|TestStart_Keeps|TestStart_Canceled)")
+		"-test.run=^(TestServer_|TestKilledOwner_|TestKilledServer_|TestInterruptedOwner_|TestStart_Keeps|TestStart_Canceled|TestDownload_)")
 	cmd.Dir = home
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody.uid, Gid: nobody.gid}}
 	out, err := cmd.CombinedOutput()

@@ -28,13 +28,18 @@ func installed() []string {
 
 // FindBinaries returns the folder that holds initdb and postgres: PAIDONCE_PG_BIN if it is
 // set (then wrong is an error, never a reason to look further), else the first hit on PATH,
-// else the newest one installed in a usual place, else [ErrNoBinaries].
+// else the newest one installed in a usual place, else [ErrNoBinaries]. It downloads nothing:
+// [Start] does, once it has that answer.
 func FindBinaries(getenv func(string) string) (string, error) {
 	return findBinaries(getenv, installed())
 }
 
 func findBinaries(getenv func(string) string, patterns []string) (string, error) {
-	if dir := getenv(binEnv); dir != "" {
+	dir := getenv(binEnv)
+	if dir == downloaded {
+		return "", ErrNoBinaries
+	}
+	if dir != "" {
 		dir, err := checkBinaries(dir)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", binEnv, err)

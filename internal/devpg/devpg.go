@@ -33,8 +33,12 @@ type Options struct {
 	// TCP asks for a free loopback port beside the socket; see [Server.TCPURL].
 	TCP bool
 
-	// Getenv reads PAIDONCE_PG_BIN, PATH and TMPDIR; nil is os.Getenv.
+	// Getenv reads PAIDONCE_PG_BIN, PAIDONCE_PG_MIRROR, PAIDONCE_OFFLINE, PATH, TMPDIR, HOME
+	// and XDG_CACHE_HOME; nil is os.Getenv.
 	Getenv func(string) string
+
+	// Progress is told of a download, which can take a minute; nil: nobody is.
+	Progress io.Writer
 
 	// Log gets a copy of what initdb and the server write; they always write server.log
 	// in the data folder. A Log that blocks can block the server.
@@ -67,7 +71,7 @@ type Server struct {
 // it fails, or ctx ends first, no process, no temporary folder and no half-made data folder
 // is left. Once Start has returned, ctx has no power over the server: only Stop ends it.
 func Start(ctx context.Context, o Options) (*Server, error) {
-	s, err := newServer(o)
+	s, err := newServer(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("private postgres: %w", err)
 	}
@@ -116,8 +120,8 @@ func (s *Server) Stop(ctx context.Context) error {
 	return s.stopErr
 }
 
-// newServer settles what can be settled without touching the disk.
-func newServer(o Options) (*Server, error) {
+// newServer settles what can be settled before the folder is touched.
+func newServer(ctx context.Context, o Options) (*Server, error) {
 	if err := supported(); err != nil {
 		return nil, err
 	}
@@ -125,25 +129,17 @@ func newServer(o Options) (*Server, error) {
 	if getenv == nil {
 		getenv = os.Getenv
 	}
-
-	bin := o.BinDir
+	s := &Server{env: environment(getenv), kept: o.Dir != "", port: socketPort, tcp: o.TCP}
 	var err error
-	if bin == "" {
-		bin, err = FindBinaries(getenv)
-	} else {
-		bin, err = checkBinaries(bin)
-	}
-	if err != nil {
-		return nil, err
-	}
-
-	s := &Server{bin: bin, env: environment(getenv), kept: o.Dir != "", port: socketPort, tcp: o.TCP}
 	if s.kept {
 		if s.folder, err = filepath.Abs(o.Dir); err != nil {
 			return nil, err
 		}
 	}
 	if s.account, err = chooseAccount(s.data()); err != nil {
+		return nil, err
+	}
+	if s.bin, err = s.chooseBinaries(ctx, o, getenv); err != nil {
 		return nil, err
 	}
 	if s.run, err = makeRunFolder(getenv, s.account); err != nil {
@@ -153,6 +149,25 @@ func newServer(o Options) (*Server, error) {
 		s.folder = s.run
 	}
 	return s, nil
+}
+
+// chooseBinaries takes those it was told, else those that are installed, else it downloads.
+func (s *Server) chooseBinaries(ctx context.Context, o Options, getenv func(string) string) (string, error) {
+	if o.BinDir != "" {
+		return checkBinaries(o.BinDir)
+	}
+	bin, err := FindBinaries(getenv)
+	if !errors.Is(err, ErrNoBinaries) {
+		return bin, err
+	}
+	supply, err := newSupply(getenv, s.account, o.Progress)
+	if err == nil {
+		bin, err = supply.binaries(ctx)
+	}
+	if err != nil {
+		return "", fmt.Errorf("none is installed, and none could be downloaded: %w\n%w", err, ErrNoBinaries)
+	}
+	return bin, nil
 }
 
 // start goes from folders to a server that answers.

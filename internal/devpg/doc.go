@@ -17,11 +17,15 @@
 //     postmaster.pid that a dead server left is no obstacle;
 //   - when initdb or the server fails, the error carries the last lines of its log.
 //
-// It will not install or download PostgreSQL, read DATABASE_URL, change the permissions of
-// folders that it did not make, or serve production: there is no backup, no TLS and no
+// Where no PostgreSQL is installed it downloads one, once, into a cache of the user
+// (download.go): the sum of each file is in the code, and a tree in the cache is whole.
+// PAIDONCE_OFFLINE=1 forbids that.
+//
+// It will not install PostgreSQL into the system, read DATABASE_URL, change the permissions
+// of folders that it did not make, or serve production: there is no backup, no TLS and no
 // tuning here. It listens on TCP only when asked, on loopback, behind a random password.
 // Windows has neither its signals nor its sockets: there [Start] says so.
 //
-// Read devpg.go first (Start, URL, Stop), then supervise.go. Tests of other packages use
-// devpgtest, which clones a migrated database per test.
+// Read devpg.go first (Start, URL, Stop), then supervise.go; download.go stands by itself.
+// Tests of other packages use devpgtest, which clones a migrated database per test.
 package devpg

@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // initialize makes the cluster if there is none. It is made under another name and renamed
 // when complete, so that a "data" that exists is whole: what a kill leaves half-made is
 // thrown away by the next start.
 func (s *Server) initialize(ctx context.Context) error {
-	if _, err := os.Stat(filepath.Join(s.data(), "PG_VERSION")); err == nil {
-		return nil
+	if made, err := os.ReadFile(filepath.Join(s.data(), "PG_VERSION")); err == nil {
+		return s.sameMajor(ctx, strings.TrimSpace(string(made)))
 	}
 	unfinished := s.data() + ".new"
 	if err := os.RemoveAll(unfinished); err != nil {
@@ -34,6 +35,24 @@ func (s *Server) initialize(ctx context.Context) error {
 		return errors.Join(err, os.RemoveAll(unfinished))
 	}
 	return syncFolder(s.folder)
+}
+
+// sameMajor refuses a data folder that these binaries cannot read, and says what can.
+func (s *Server) sameMajor(ctx context.Context, made string) error {
+	have, err := versionOf(ctx, s.bin, s.account)
+	if err != nil {
+		return fmt.Errorf("asking %s for its version: %w", s.bin, err)
+	}
+	if major(have) == major(made) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s is of version %s, and %s is version %s; set %s to a version %s, or use another folder",
+		ErrOtherMajor, s.folder, made, s.bin, have, binEnv, made)
+}
+
+// major is the first number of a version: 16 of "16.14", "16devel" and "16".
+func major(version string) string {
+	return version[:len(version)-len(strings.TrimLeft(version, "0123456789"))]
 }
 
 func (s *Server) initdb(ctx context.Context, data string) error {

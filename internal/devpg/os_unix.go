@@ -44,3 +44,6 @@ func tryLock(f *os.File) (bool, error) {
 	}
 	return err == nil, err
 }
+
+// flushDisk has everything written that was written so far.
+func flushDisk() { syscall.Sync() }

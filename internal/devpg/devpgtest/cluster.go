@@ -100,7 +100,7 @@ func (c *cluster) start() error {
 	ctx, cancel := background(startTime)
 	defer cancel()
 	var err error
-	c.server, err = devpg.Start(ctx, devpg.Options{Dir: c.folder, Getenv: c.getenv})
+	c.server, err = devpg.Start(ctx, devpg.Options{Dir: c.folder, Getenv: c.getenv, Progress: os.Stderr})
 	return err
 }
 
