@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"syscall"
@@ -126,6 +127,9 @@ func (d *download) attempt(ctx context.Context) (err error) {
 		request.Header.Set("If-Range", tag)
 	}
 	response, err := d.client.Do(request)
+	if about := new(url.Error); errors.As(err, &about) {
+		return about.Err // the address is said once, by whoever tells of this
+	}
 	if err != nil {
 		return err
 	}

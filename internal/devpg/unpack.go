@@ -3,6 +3,7 @@ package devpg
 import (
 	"archive/tar"
 	"archive/zip"
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -37,7 +38,7 @@ func unpack(jar, into string) (err error) {
 		return fmt.Errorf("reading %s: %w", inner.Name, err)
 	}
 	defer func() { err = errors.Join(err, compressed.Close()) }()
-	content, err := xz.NewReader(compressed)
+	content, err := xz.NewReader(bufio.NewReaderSize(compressed, 1<<20)) // it reads single bytes
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", inner.Name, err)
 	}
