@@ -38,6 +38,10 @@ const (
 	lockAttempts = 300
 )
 
+// Connections is what a run opens at most: one holds the advisory lock, one migrates, and the
+// queue's migrator takes one of its own.
+const Connections = 3
+
 var (
 	// ErrAhead is returned when the database has migrations that this binary does not
 	// know: an older binary must not run against it.
@@ -150,9 +154,7 @@ func withProvider(ctx context.Context, dsn string, do func(*goose.Provider) erro
 	db := stdlib.OpenDB(*config.ConnConfig)
 	defer func() { _ = db.Close() }()
 
-	// One connection holds the advisory lock, one migrates, and the queue's migrator
-	// takes one of its own.
-	db.SetMaxOpenConns(3)
+	db.SetMaxOpenConns(Connections)
 
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(lockRetry, lockAttempts))
 	if err != nil {

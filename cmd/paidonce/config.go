@@ -40,6 +40,7 @@ type settings struct {
 	WebhookTolerance     time.Duration `env:"WEBHOOK_TOLERANCE"      envDefault:"5m"`
 	Workers              int           `env:"WORKERS"                envDefault:"4"`
 	DBMaxConns           int32         `env:"DB_MAX_CONNS"           envDefault:"20"`
+	WaitForDatabase      time.Duration `env:"WAIT_FOR_DATABASE"      envDefault:"60s"`
 }
 
 // config is the settings, checked and read into what the packages take.
@@ -108,6 +109,9 @@ func loadConfig(getenv func(string) string, n needs) (config, error) {
 		if number.value <= 0 && !slices.Contains(unreadable, number.name) {
 			fault(number.name, "must be more than zero")
 		}
+	}
+	if c.WaitForDatabase < 0 {
+		fault("WAIT_FOR_DATABASE", "must not be less than zero")
 	}
 	if c.WebhookMaxBody > maxWebhookBody {
 		fault("WEBHOOK_MAX_BODY_BYTES", "must be at most %d: reading JSON that is nested that deep needs the stack of the whole process", maxWebhookBody)

@@ -19,6 +19,9 @@ func newMigrate(e *surroundings) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if err := readyDatabase(cmd.Context(), cfg, newLog(e.stderr), migrations.Connections); err != nil {
+					return err
+				}
 				applied, err := migrations.Up(cmd.Context(), cfg.DatabaseURL)
 				if err != nil {
 					return err

@@ -127,6 +127,13 @@ func startApp(ctx context.Context, e *surroundings, n needs, flags workFlags) (*
 	for _, warning := range cfg.warnings {
 		log.Warn("configuration", "warning", warning)
 	}
+	wanted := int(cfg.DBMaxConns)
+	if n.workers {
+		wanted += listeners
+	}
+	if err := readyDatabase(ctx, cfg, log, wanted); err != nil {
+		return nil, err
+	}
 	a, err := newApp(ctx, cfg, log, killSelf(flags.crashAt))
 	if err != nil {
 		return nil, err
@@ -136,6 +143,19 @@ func startApp(ctx context.Context, e *surroundings, n needs, flags workFlags) (*
 		return nil, err
 	}
 	return a, nil
+}
+
+// listeners are the connections that a process with workers has beside its pool: one that
+// hears of deliveries, and the job queue's own.
+const listeners = 2
+
+// readyDatabase waits for the database, and refuses one on which a process that may open so
+// many connections could not work.
+func readyDatabase(ctx context.Context, cfg config, log *slog.Logger, wanted int) error {
+	if err := database.Await(ctx, cfg.DatabaseURL, cfg.WaitForDatabase, log); err != nil {
+		return err
+	}
+	return database.Inspect(ctx, cfg.DatabaseURL, wanted, log)
 }
 
 // serve answers on listener until ctx is done; with queues it drains and works too.

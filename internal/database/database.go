@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -38,18 +39,47 @@ type Options struct {
 	MaxConns int32 // zero means pgx' own default
 }
 
-// sessionSettings are set on every connection. A statement or a lock that takes seconds is
-// stuck, not slow; and a transaction that idles belongs to a process that is gone.
+// startupSettings are set while a connection is made.
+func startupSettings() map[string]string {
+	return map[string]string{"application_name": "paidonce", "timezone": "UTC"}
+}
+
+// sessionSettings are set on every connection once it is made: a pooler refuses most settings
+// at the start. A statement or a lock that takes seconds is stuck, not slow; and a transaction
+// that idles belongs to a process that is gone.
 func sessionSettings() map[string]string {
 	return map[string]string{
-		"application_name":                    "paidonce",
 		"statement_timeout":                   "10s",
 		"lock_timeout":                        "5s",
 		"idle_in_transaction_session_timeout": "10s",
 		"tcp_keepalives_idle":                 "10",
 		"tcp_keepalives_interval":             "5",
 		"tcp_keepalives_count":                "3",
-		"timezone":                            "UTC",
+	}
+}
+
+// set gives the configuration the settings above, unless the address has its own.
+func set(config *pgxpool.Config) {
+	given := config.ConnConfig.RuntimeParams
+	for name, value := range startupSettings() {
+		if _, theirs := given[name]; !theirs {
+			given[name] = value
+		}
+	}
+	var names, values []string
+	for name, value := range sessionSettings() {
+		if theirs, ok := given[name]; ok {
+			value = theirs
+			delete(given, name)
+		}
+		names, values = append(names, name), append(values, value)
+	}
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		const statement = `SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS s (name, value)`
+		if _, err := conn.Exec(ctx, statement, pgx.QueryExecModeExec, names, values); err != nil {
+			return fmt.Errorf("setting a session's limits: %w", err)
+		}
+		return nil
 	}
 }
 
@@ -73,11 +103,7 @@ func Open(ctx context.Context, dsn string, o Options) (*DB, error) {
 	if o.MaxConns > 0 {
 		config.MaxConns = o.MaxConns
 	}
-	for name, value := range sessionSettings() {
-		if _, set := config.ConnConfig.RuntimeParams[name]; !set {
-			config.ConnConfig.RuntimeParams[name] = value
-		}
-	}
+	set(config)
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("opening the database: %w", err)
