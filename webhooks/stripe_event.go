@@ -89,7 +89,19 @@ func StripeEventTypes() []string {
 		stripe.EventTypePaymentIntentProcessing,
 		stripe.EventTypePaymentIntentPaymentFailed,
 		stripe.EventTypePaymentIntentCanceled,
+		stripe.EventTypePaymentIntentAmountCapturableUpdated,
+		stripe.EventTypePaymentIntentPartiallyFunded,
 		stripe.EventTypeChargeSucceeded,
+		stripe.EventTypeChargeCaptured,
+		stripe.EventTypeChargeRefunded,
+		stripe.EventTypeChargeRefundUpdated,
+		stripe.EventTypeRefundCreated,
+		stripe.EventTypeRefundUpdated,
+		stripe.EventTypeChargeDisputeCreated,
+		stripe.EventTypeChargeDisputeUpdated,
+		stripe.EventTypeChargeDisputeClosed,
+		stripe.EventTypeChargeDisputeFundsWithdrawn,
+		stripe.EventTypeChargeDisputeFundsReinstated,
 	}
 	names := make([]string, len(types))
 	for i, one := range types {
