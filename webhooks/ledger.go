@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,13 +81,8 @@ func (f Filter) where() (string, map[string]any) {
 	if len(f.Keys) > 0 {
 		add("(d.provider, d.event_id) IN @keys", "keys", pairs(f.Keys))
 	}
-	switch {
-	case len(f.Outcomes) > 0 && f.Open:
-		add("(d.processed_at IS NULL OR d.outcome IN @outcomes)", "outcomes", f.Outcomes)
-	case len(f.Outcomes) > 0:
-		add("d.outcome IN @outcomes", "outcomes", f.Outcomes)
-	case f.Open:
-		conditions = append(conditions, "d.processed_at IS NULL")
+	if f.Open || len(f.Outcomes) > 0 {
+		conditions = append(conditions, f.stands())
 	}
 	if f.Type != "" {
 		add("d.event_type LIKE @type", "type", likeGlob(f.Type))
@@ -104,6 +100,24 @@ func (f Filter) where() (string, map[string]any) {
 		add(aboutOrder, "order_id", f.OrderID)
 	}
 	return strings.Join(conditions, "\n  AND "), args
+}
+
+// stands is the condition on how a delivery stands. The outcomes are constants in it, so that
+// the indexes of those that are few can be used.
+func (f Filter) stands() string {
+	var either []string
+	if f.Open {
+		either = append(either, "d.processed_at IS NULL")
+	}
+	for _, o := range Outcomes() {
+		if slices.Contains(f.Outcomes, o) {
+			either = append(either, "d.outcome = '"+string(o)+"'")
+		}
+	}
+	if len(either) == 0 {
+		return "false" // of an outcome that there is not
+	}
+	return "(" + strings.Join(either, " OR ") + ")"
 }
 
 // aboutOrder holds for what names a resource of the order or caused one of its transitions.
