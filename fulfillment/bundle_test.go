@@ -37,6 +37,9 @@ func TestMain(m *testing.M) {
 	if dsn := os.Getenv(poisonEnv); dsn != "" {
 		os.Exit(drainAsChild(dsn))
 	}
+	if dsn := os.Getenv(jobPoisonEnv); dsn != "" {
+		os.Exit(workAsChild(dsn, os.Getenv(poisonOrderEnv)))
+	}
 	os.Exit(devpgtest.Run(m))
 }
 

@@ -50,12 +50,21 @@ func (s *Service) crash(window string) {
 	}
 }
 
-// SweepParked releases parked deliveries whose resource is known by now.
+// SweepParked releases parked deliveries whose resource is known by now, and tells of jobs
+// that have died. It brings none of the dead back: that is a person's to decide.
 func (s *Service) SweepParked(ctx context.Context, complete Complete) error {
-	return s.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+	var dead []deadJob
+	err := s.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) (err error) {
 		if err := s.Inbox.Sweep(ctx, tx); err != nil {
+			return err
+		}
+		if dead, err = announceDead(ctx, tx); err != nil {
 			return err
 		}
 		return complete(tx)
 	})
+	if err == nil {
+		s.announce(ctx, dead)
+	}
+	return err
 }
