@@ -15,10 +15,16 @@ import (
 // orderView is an order as GET /orders/{id} answers it. Amounts are in minor units, times
 // in UTC.
 type orderView struct {
-	ID            uuid.UUID      `json:"id"`
-	Number        int64          `json:"number"`
-	State         orders.State   `json:"state"`
-	ReviewReason  *orders.Reason `json:"review_reason"`
+	ID           uuid.UUID      `json:"id"`
+	Number       int64          `json:"number"`
+	State        orders.State   `json:"state"`
+	ReviewReason *orders.Reason `json:"review_reason"`
+
+	// NeedsAttention says that somebody at the shop has to look at the order. What it is
+	// about is the shop's business: it would tell a buyer of our calls, our mails and what
+	// the provider answered.
+	NeedsAttention bool `json:"needs_attention"`
+
 	Currency      money.Currency `json:"currency"`
 	TotalMinor    int64          `json:"total_minor"`
 	ReceivedMinor int64          `json:"received_minor"`
@@ -89,5 +95,10 @@ func (o *Orders) render(ctx context.Context, v orders.View) (orderView, error) {
 			At: t.At, Event: t.Event, From: t.FromState, To: t.ToState, Cause: t.CauseProvider + " " + t.CauseEventID,
 		})
 	}
+	attention, err := o.Service.AttentionOf(ctx, v)
+	if err != nil {
+		return orderView{}, fmt.Errorf("attention to order %s: %w", v.Order.ID, err)
+	}
+	shown.NeedsAttention = len(attention) > 0
 	return shown, nil
 }
