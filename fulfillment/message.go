@@ -23,6 +23,9 @@ type Message struct {
 	HTML      string    `json:"html"`       // the same for a mail program that shows it; "": there is none
 	MessageID string    `json:"message_id"` // without the angle brackets
 	Date      time.Time `json:"date"`
+
+	// Key is the row's idempotency key. It is the row's, and not part of what is frozen in it.
+	Key string `json:"-"`
 }
 
 // The texts are mails/<language>.tmpl, a file for each language that mails are written in; mails/mail.txt and

@@ -201,7 +201,7 @@ func TestB26PoisonJobsEndAndHoldNobodyUp(t *testing.T) {
 		return b.count(t, `SELECT count(*) FROM river_job WHERE max_attempts = 2 AND state = 'discarded' AND attempt = 2 AND array_length(errors, 1) = 2`) == 6
 	})
 
-	// The mail whose sender panicked may have gone out: it is not tried again.
+	// The mail whose sender panicked may have gone out: it is not tried again before its pause is over.
 	eventually(t, "the panic is recorded", func() bool {
 		return b.count(t, `SELECT count(*) FROM river_job WHERE kind = 'send_receipt' AND args->>'order_id' = CAST(? AS text) AND array_length(errors, 1) = 1`, panics.ID) == 1
 	})

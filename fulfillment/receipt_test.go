@@ -53,7 +53,6 @@ func TestWhatBecomesOfAReceipt(t *testing.T) {
 		{"taken", nil, fulfillment.ReceiptSent, false},
 		{"certainly not sent", fmt.Errorf("%w: no route", fulfillment.ErrNotSent), fulfillment.ReceiptIntended, true},
 		{"rejected", &fulfillment.RejectedError{Cause: refused}, fulfillment.ReceiptParked, false},
-		{"nobody knows", errors.New("the answer was lost"), fulfillment.ReceiptUnknown, false},
 	} {
 		inTurn(t, tt.name, func() {
 			o := b.fulfilled(t)
@@ -120,32 +119,45 @@ func TestOnlyOneWorkerSendsAReceipt(t *testing.T) {
 	}
 }
 
-// A sender that died leaves the row as sending. When its time is over nobody knows whether
-// the mail went out, and it is not sent again. If the sender was only slow, its word counts.
-func TestAReceiptWhoseSenderIsGoneIsUnknown(t *testing.T) {
+// A sender that was only slow finds its mail taken for lost. If it did go out, its word counts,
+// and there is no further copy; anything else that it says does not.
+func TestASlowSendersWordCounts(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	o := b.fulfilled(t)
-	sending, answer := make(chan struct{}), make(chan struct{})
-	b.mailer.answer = func(fulfillment.Message) error { close(sending); <-answer; return nil }
-	slow := make(chan error, 1)
-	go func() { slow <- b.service.SendReceipt(t.Context(), receiptOf(o.ID), noJob) }()
-	wait(t, "the sender", sending)
-	b.exec(t, `UPDATE sent_receipts SET sending_until = now() - interval '1 second'`)
+	for name, tt := range map[string]struct {
+		answer error
+		state  fulfillment.ReceiptState
+		done   int
+	}{
+		"it went out":     {nil, fulfillment.ReceiptSent, 1},
+		"it did not":      {fulfillment.ErrNotSent, fulfillment.ReceiptUnknown, 0},
+		"it cannot":       {&fulfillment.RejectedError{Cause: errors.New("550")}, fulfillment.ReceiptUnknown, 0},
+		"it does not say": {errors.New("lost"), fulfillment.ReceiptUnknown, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			o := b.fulfilled(t)
+			sending, answer := make(chan struct{}), make(chan struct{})
+			b.mailer.answer = func(fulfillment.Message) error { close(sending); <-answer; return tt.answer }
+			slow, done := make(chan error, 1), 0
+			go func() { slow <- b.service.SendReceipt(t.Context(), receiptOf(o.ID), counted(&done)) }()
+			wait(t, "the sender", sending)
+			b.exec(t, `UPDATE sent_receipts SET sending_until = now() - interval '1 second'`)
 
-	done := 0
-	if err := b.another(t).service.SendReceipt(t.Context(), receiptOf(o.ID), counted(&done)); err != nil || done != 1 {
-		t.Errorf("order %s: %v after %d completions, want the job done", o.ID, err, done)
-	}
-	if state, why := b.receipt(t, o); state != fulfillment.ReceiptUnknown || why == "" {
-		t.Errorf("order %s: receipt is %s (%s), want unknown with a reason", o.ID, state, why)
-	}
-	close(answer)
-	if err := wait(t, "the slow sender", slow); err != nil {
-		t.Error(err)
-	}
-	if state, _ := b.receipt(t, o); state != fulfillment.ReceiptSent || b.mailer.to(o.ID) != 1 {
-		t.Errorf("order %s: receipt is %s after %d mails, want sent after 1", o.ID, state, b.mailer.to(o.ID))
+			if err := b.another(t).service.SendReceipt(t.Context(), receiptOf(o.ID), noJob); err == nil {
+				t.Errorf("order %s: it was not put off", o.ID)
+			}
+			if state, why := b.receipt(t, o); state != fulfillment.ReceiptUnknown || why == "" {
+				t.Errorf("order %s: receipt is %s (%s), want unknown with a reason", o.ID, state, why)
+			}
+			close(answer)
+			if err := wait(t, "the slow sender", slow); (err == nil) != (tt.done == 1) {
+				t.Errorf("order %s: the slow sender ended with %v", o.ID, err)
+			}
+			if state, _ := b.receipt(t, o); state != tt.state || done != tt.done || b.mailer.to(o.ID) != 1 {
+				t.Errorf("order %s: receipt is %s after %d mails and %d completions, want %s", o.ID, state, b.mailer.to(o.ID), done, tt.state)
+			}
+		})
 	}
 }
 

@@ -25,6 +25,7 @@ type Service struct {
 
 	Mailer   Mailer // nil: not configured; receipts wait
 	MailFrom string // a plain address or "Name <address>"
+	Resend   Resend // "" is ResendOnce
 
 	// SendLease is how long a sender has before its mail is taken for one with an unknown
 	// outcome. It must exceed the mailer's own deadline.

@@ -200,7 +200,7 @@ func (w *worker[A]) again(job *river.Job[A]) again {
 // configuration asks nobody, and waits.
 func instruct(err error, next again) error {
 	var retry *provider.RetryError
-	var sending errStillSending
+	var later errMailLater
 	switch {
 	case err == nil:
 		return nil
@@ -211,10 +211,10 @@ func instruct(err error, next again) error {
 		// Not sooner than asked, not when all the others come that were told the same, and not
 		// so much later that a fault which is mended is noticed an hour after.
 		return river.JobSnooze(retry.After + min(next.pause, max(4*retry.After, time.Minute)))
-	case errors.Is(err, ErrNotSent):
+	case errors.Is(err, ErrNotSent), errors.Is(err, errUnsettled):
 		return err // the mail server's fault, however much it looks like a lost connection
-	case errors.As(err, &sending):
-		return river.JobSnooze(max(time.Until(sending.until), time.Second))
+	case errors.As(err, &later):
+		return river.JobSnooze(max(time.Until(later.until), time.Second))
 	case errors.Is(err, provider.ErrInFlight):
 		return river.JobSnooze(takeOverAfter)
 	case errors.Is(err, errBeingRead):

@@ -27,12 +27,16 @@ CREATE INDEX licenses_order ON licenses (order_id);
 
 CREATE TABLE sent_receipts (
     order_id        uuid        NOT NULL REFERENCES orders (id),
-    kind            text        NOT NULL, -- what the mail is about; 'receipt' so far
-    subject_id      text        NOT NULL, -- the order's id for the receipt
-    idempotency_key text        NOT NULL, -- also the local part of the Message-ID
-    request         jsonb,                -- the mail as it will be sent, frozen; NULL until an address is known
+    kind            text        NOT NULL, -- what the mail is about
+    subject_id      text        NOT NULL, -- the order's id for a receipt; the refund's, or the dispute's
+    idempotency_key text        NOT NULL, -- <kind>:<subject>, and a number if it had to be addressed anew; makes the Message-ID
+    request         jsonb,                -- the mail as it will be sent, frozen; its sender from the first sending on
     state           text        NOT NULL,
     sending_until   timestamptz,          -- beyond the call's own deadline; set only while sending
+    unknowns        integer     NOT NULL DEFAULT 0, -- how many sendings ended so that nobody knows whether it went out
+    resend_at       timestamptz,          -- unknown, and will be sent again then; NULL: it waits for a person
+    key_service     text,                 -- the mail service that was given the key; NULL: none, as over SMTP
+    key_used_at     timestamptz,          -- since when; it forgets keys after a day
     provider_id     text,                 -- what the transport called it; NULL until it answered
     attempts        integer     NOT NULL DEFAULT 0,
     last_error      text,
@@ -44,7 +48,10 @@ CREATE TABLE sent_receipts (
     CONSTRAINT sent_receipts_idempotency_key_key UNIQUE (idempotency_key),
     CONSTRAINT sent_receipts_state CHECK (state IN ('intended', 'sending', 'sent', 'unknown', 'parked')),
     CONSTRAINT sent_receipts_sending_has_lease CHECK ((state = 'sending') = (sending_until IS NOT NULL)),
-    CONSTRAINT sent_receipts_sent_has_time CHECK ((state = 'sent') = (sent_at IS NOT NULL))
+    CONSTRAINT sent_receipts_sent_has_time CHECK ((state = 'sent') = (sent_at IS NOT NULL)),
+    CONSTRAINT sent_receipts_resend_is_unknown CHECK (resend_at IS NULL OR state = 'unknown'),
+    CONSTRAINT sent_receipts_unknown_is_counted CHECK (state <> 'unknown' OR unknowns > 0),
+    CONSTRAINT sent_receipts_key_has_time CHECK ((key_service IS NULL) = (key_used_at IS NULL))
 );
 
 -- Every call that changes something at the provider.

@@ -31,8 +31,9 @@ type Server struct {
 
 // What New takes instead of an answer.
 const (
-	Drop   = "drop"   // cut the connection
-	Silent = "silent" // never answer, until the test ends
+	Drop        = "drop"          // cut the connection
+	TakeAndDrop = "take and drop" // at ".": take the mail, and cut the connection before that is said
+	Silent      = "silent"        // never answer, until the test ends
 )
 
 // New starts a server on a free port of this machine; it is closed when the test ends. answer
@@ -72,7 +73,7 @@ func (s *Server) serve(conn net.Conn) {
 		case !other:
 			_, err := conn.Write([]byte(usual + "\r\n"))
 			return err == nil
-		case answer == Drop:
+		case answer == Drop, answer == TakeAndDrop:
 			return false
 		case answer == Silent:
 			<-s.closed
@@ -122,7 +123,7 @@ func (s *Server) serve(conn net.Conn) {
 				}
 				mail.WriteString(strings.TrimPrefix(line, "."))
 			}
-			if answer, other := s.answer["."]; !other || strings.HasPrefix(answer, "2") {
+			if answer, other := s.answer["."]; !other || answer == TakeAndDrop || strings.HasPrefix(answer, "2") {
 				s.mu.Lock()
 				s.mails = append(s.mails, mail.String())
 				s.mu.Unlock()
