@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -61,6 +62,20 @@ func (s *Stripe) ReadPayment(ctx context.Context, sessionID string) (PaymentStat
 		return PaymentState{}, fmt.Errorf("reading session %s: %w: %w", sessionID, ErrRefused, err)
 	}
 	return state, nil
+}
+
+// SessionState is the state of a session that was listed with its intent, by the same rules
+// as ReadPayment's.
+func SessionState(raw []byte) (PaymentState, error) {
+	var session stripe.CheckoutSession
+	if err := json.Unmarshal(raw, &session); err != nil {
+		return PaymentState{}, fmt.Errorf("%w: %w", errNoSession, err)
+	}
+	state := stateOf(&session)
+	if !state.Succeeded {
+		return state, nil
+	}
+	return state, state.inOurUnits(&session)
 }
 
 // stateOf is the state in Stripe's units.
