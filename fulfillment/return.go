@@ -2,7 +2,6 @@ package fulfillment
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/tidwall/gjson"
 	"gorm.io/gorm"
 
-	"paidonce/internal/provider"
 	"paidonce/orders"
 	"paidonce/webhooks"
 )
@@ -50,12 +48,8 @@ func (s *Service) ReadReturn(ctx context.Context, orderID uuid.UUID, sessionID s
 	if !paid {
 		return Returned{Ours: true}, nil // whatever else it says, its event says, and the page has no use for it
 	}
-	e := webhooks.Envelope{
-		Provider: payment.Provider, EventID: fmt.Sprintf("%s:%s:%s", webhooks.SourceReturn, sessionID, uuid.NewString()),
-		EventType: "checkout.session.read", ResourceID: sessionID,
-		Livemode: gjson.GetBytes(session, "livemode").Bool(), Account: s.Stripe.Account(), APIVersion: provider.APIVersion, OccurredAt: s.Now(),
-	}
-	if _, err := s.Inbox.Record(ctx, e, webhooks.SourceReturn, eventAbout(e, session)); err != nil {
+	e, body := (&webhooks.Stripe{}).SessionRead(webhooks.SourceReturn, s.Stripe.Account(), session, s.Now())
+	if _, err := s.Inbox.Record(ctx, e, webhooks.SourceReturn, body); err != nil {
 		return Returned{Ours: true}, err
 	}
 	return Returned{Ours: true, Paid: true}, nil
@@ -83,23 +77,4 @@ WHERE id = ? AND status IN ('open', 'processing')
 		return nil, false, fmt.Errorf("noting a read of payment %s: %w", payment.ID, marked.Error)
 	}
 	return &payment, marked.RowsAffected == 1, nil
-}
-
-// eventAbout wraps an object that was read in the shape of an event, so that it is read back
-// like one. The object stays as it came, byte for byte.
-func eventAbout(e webhooks.Envelope, object []byte) []byte {
-	head, err := json.Marshal(struct {
-		ID         string `json:"id"`
-		Object     string `json:"object"`
-		Type       string `json:"type"`
-		Created    int64  `json:"created"`
-		Livemode   bool   `json:"livemode"`
-		APIVersion string `json:"api_version"`
-	}{e.EventID, "event", e.EventType, e.OccurredAt.Unix(), e.Livemode, e.APIVersion})
-	if err != nil {
-		panic("bug: a struct of plain values always encodes: " + err.Error())
-	}
-	body := append(head[:len(head)-1], `,"data":{"object":`...)
-	body = append(body, object...)
-	return append(body, `}}`...)
 }

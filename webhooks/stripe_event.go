@@ -137,7 +137,7 @@ func readSession(event *Event, kind string, session gjson.Result) {
 }
 
 // sessionRead is the type of a delivery that Stripe did not send: a session that was read
-// for the buyer's return page.
+// for the buyer's return page, or by reconcile.
 const sessionRead = "checkout.session.read"
 
 // readAsItStands reads a session that nothing happened to but being read. Only success is

@@ -1,0 +1,106 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"paidonce/internal/provider"
+	"paidonce/webhooks"
+)
+
+// silence finds out whether webhooks come at all: of the newest events of our types, some of
+// them older than Silence, none has come by webhook. Those that reconcile itself recorded are
+// no sign of life.
+//
+// It ends the stages that compare us with the provider: what they have not seen again is no
+// more.
+func (r *run) silence(ctx context.Context) error {
+	if err := r.settled(ctx); err != nil {
+		return err
+	}
+	if err := r.close(ctx, thereKinds(), true); err != nil {
+		return err
+	}
+	patience := r.Silence
+	if patience == 0 {
+		patience = DefaultSilence
+	}
+	w := provider.Walk{Listing: provider.ListEvents, Since: r.earliestEvent(), Until: r.Now().UTC().Truncate(time.Second)}
+	w.Types = r.Events.EventTypes()
+	w.Types = w.Types[:min(len(w.Types), provider.MaxTypes)]
+	newest, err := r.Lists.Newest(ctx, w)
+	if err != nil {
+		return err
+	}
+	silent, err := r.unheard(ctx, newest, r.Now().Add(-patience))
+	if err != nil {
+		return err
+	}
+	if silent != nil {
+		if err := r.note(ctx, *silent); err != nil {
+			return err
+		}
+	}
+	return r.close(ctx, []Kind{WebhooksSilent}, false)
+}
+
+// settled closes what this run has found and what came right only later in it: an event of an
+// intent waits for its session's, which may have been pages away.
+func (r *run) settled(ctx context.Context) error {
+	if r.options.DryRun {
+		return nil
+	}
+	for {
+		taken, err := r.Drainer.Drain(ctx)
+		if err != nil {
+			return fmt.Errorf("draining: %w", err)
+		}
+		if taken == 0 {
+			break
+		}
+	}
+	const settled = `
+UPDATE reconcile_findings f SET healed_at = @now
+WHERE f.run_id = @run AND f.healed_at IS NULL AND (
+    f.kind = @event_missed AND EXISTS (
+        SELECT FROM webhook_deliveries d
+        WHERE d.provider = f.provider AND d.event_id = f.resource_id AND d.processed_at IS NOT NULL AND d.outcome <> 'dead')
+    OR f.kind = @paid_there AND EXISTS (
+        SELECT FROM payments p WHERE p.provider = f.provider AND p.resource_id = f.resource_id AND p.status = 'succeeded'))`
+	err := r.DB.WithContext(ctx).Exec(settled, map[string]any{
+		"now": r.Now(), "run": r.id, "event_missed": EventMissed, "paid_there": PaidThere,
+	}).Error
+	if err != nil {
+		return fmt.Errorf("closing what came right: %w", err)
+	}
+	return nil
+}
+
+// unheard is the finding that nobody hears the provider; nil if somebody does, or if nothing
+// has been said for long enough to tell.
+func (r *run) unheard(ctx context.Context, newest []provider.Object, before time.Time) (*Finding, error) {
+	if len(newest) == 0 || newest[len(newest)-1].Created.After(before) {
+		return nil, nil
+	}
+	const arrived = `SELECT count(*) FROM webhook_deliveries WHERE provider = ? AND event_id IN ? AND source = ?`
+	var heard int64
+	err := r.DB.WithContext(ctx).Raw(arrived, stripeName, idsOf(newest), webhooks.SourceWebhook).Row().Scan(&heard)
+	if err != nil {
+		return nil, fmt.Errorf("looking for events that came by webhook: %w", err)
+	}
+	if heard > 0 {
+		return nil, nil
+	}
+	last, first := newest[0], newest[len(newest)-1]
+	return &Finding{
+		Kind: WebhooksSilent, ResourceID: "webhooks", Action: "nothing",
+		Theirs: fmt.Sprintf("%d events from %s to %s", len(newest), first.Created.Format(time.DateTime), last.Created.Format(time.DateTime)),
+		Ours:   "none of them came by webhook",
+	}, nil
+}
+
+// typeOf is an event's type, as text for people.
+func typeOf(e provider.Object) string { return gjson.GetBytes(e.Raw, "type").Str }
