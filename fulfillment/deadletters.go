@@ -51,7 +51,8 @@ type JobEntry struct {
 	AttemptedAt *time.Time         `json:"attempted_at"` // nil: never tried
 	FinalizedAt *time.Time         `json:"finalized_at"` // nil: it is not over
 	OrderID     *uuid.UUID         `json:"order_id"`     // nil: it is about none that we know
-	CallState   *string            `json:"call_state"`   // of the call at the provider that it performs; nil: it performs none
+	OrderNumber *int64             `json:"order_number"`
+	CallState   *string            `json:"call_state"` // of the call at the provider that it performs; nil: it performs none
 	Errors      []JobError         `json:"errors" gorm:"-"`
 
 	CallOperation *provider.Operation `json:"-"`
@@ -73,7 +74,7 @@ func (j JobEntry) LastError() string {
 	if len(j.Errors) == 0 {
 		return ""
 	}
-	return j.Errors[len(j.Errors)-1].Error
+	return strings.TrimPrefix(j.Errors[len(j.Errors)-1].Error, "JobCancelError: ") // the queue's word; the state says it
 }
 
 // Dead reports whether nobody will try the job again.
@@ -93,7 +94,7 @@ LEFT JOIN orders o ON o.id = coalesce(p.order_id, d.order_id, c.subject_id,
 const anID = `^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`
 
 const jobColumns = `j.id, j.kind, j.queue, CAST(j.state AS text) AS state, j.args, j.attempt, j.max_attempts,
-    j.created_at, j.scheduled_at, j.attempted_at, j.finalized_at, o.id AS order_id,
+    j.created_at, j.scheduled_at, j.attempted_at, j.finalized_at, o.id AS order_id, o.number AS order_number,
     c.state AS call_state, c.operation AS call_operation, c.idempotency_key AS call_key, j.unique_key IS NOT NULL AS single,
     coalesce(to_jsonb(j.errors), '[]') AS errors_json`
 

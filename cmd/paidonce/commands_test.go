@@ -123,7 +123,7 @@ func TestWork_RefusesAnUnknownQueue(t *testing.T) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	_, root, _ := command(t, nil, "", "--help")
-	for _, name := range []string{"serve", "work", "demo", "sim", "migrate", "products", "license", "stripe", "health", "version", "completion"} {
+	for _, name := range []string{"serve", "work", "demo", "sim", "migrate", "products", "orders", "deliveries", "jobs", "license", "stripe", "health", "version", "completion"} {
 		if !strings.Contains(root, "\n  "+name+" ") {
 			t.Errorf("--help does not list %s:\n%s", name, root)
 		}
@@ -136,7 +136,7 @@ func TestHelp(t *testing.T) {
 // A misspelt command must not pass for a success in a deploy script.
 func TestMisspeltCommands(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"migrat"}, {"migrate", "upp"}, {"products", "imprt"}, {"license", "keygn"}, {"stripe", "setpu"}} {
+	for _, args := range [][]string{{"migrat"}, {"migrate", "upp"}, {"products", "imprt"}, {"license", "keygn"}, {"stripe", "setpu"}, {"deliveries", "lst"}, {"jobs", "rety"}} {
 		if code, _, errs := command(t, nil, "", args...); code != 1 || !strings.Contains(errs, args[len(args)-1]) {
 			t.Errorf("%v = %d %s, want 1 and the word named", args, code, errs)
 		}

@@ -71,7 +71,7 @@ Configuration is read from the environment; .env.example documents every variabl
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		newServe(e), newWork(e), newDemo(e), newSim(e),
-		newMigrate(e), newProducts(e), newOrders(e), newLicense(e), newStripe(e),
+		newMigrate(e), newProducts(e), newOrders(e), newDeliveries(e), newJobs(e), newLicense(e), newStripe(e),
 		newHealth(e), newVersion(e),
 	)
 	return root

@@ -16,12 +16,13 @@ import (
 
 func newProducts(e *surroundings) *cobra.Command {
 	cmd := &cobra.Command{Use: "products", Short: "What is for sale", Args: cobra.NoArgs, RunE: showHelp}
-	cmd.AddCommand(&cobra.Command{
+	cmd.AddCommand(newProductsList(e), newProductsActive(e, true), newProductsActive(e, false), &cobra.Command{
 		Use:   "import FILE",
 		Short: "Insert products, or update those whose sku exists",
 		Long: `import reads a JSON list of {"sku","name","unit_minor","currency"}, or CSV with those columns;
 "-" reads standard input. unit_minor is in minor units: 1999 is 19.99 usd, and 100 is 100 jpy.
-Either the whole file is imported or, with every fault named, none of it.`,
+Either the whole file is imported or, with every fault named, none of it. What is imported is for sale,
+also if it was taken off before.`,
 		Args: cobra.ExactArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"json", "csv"}, cobra.ShellCompDirectiveFilterFileExt
