@@ -291,9 +291,11 @@ func (a *app) printDelivery(cmd *cobra.Command, s webhooks.Shown, body bool) {
 		var pretty bytes.Buffer
 		if err := json.Indent(&pretty, s.Body, "", "  "); err != nil {
 			pretty.Reset()
-			pretty.WriteString(fmt.Sprintf("%q", s.Body)) // not JSON: quoted, since a terminal would obey some of it
+			_, _ = fmt.Fprintf(&pretty, "%q", s.Body)
 		}
-		cmd.Println(pretty.String())
+		for line := range strings.Lines(pretty.String()) {
+			cmd.Println(plain(strings.TrimSuffix(line, "\n")))
+		}
 	}
 }
 

@@ -82,7 +82,11 @@ func printOrder(cmd *cobra.Command, d fulfillment.Dossier) {
 		state += ": " + string(*o.ReviewReason)
 	}
 	t.row("state", state)
-	t.row("buyer", textOr(&o.Email, "no address")+" ("+o.Locale+")")
+	buyer := textOr(&o.Email, "no address")
+	if o.Locale != "" {
+		buyer += " (" + o.Locale + ")"
+	}
+	t.row("buyer", buyer)
 	for _, line := range d.Lines {
 		unit := money.Amount{Minor: line.UnitMinor, Currency: o.Currency}
 		t.row("line", fmt.Sprintf("%d x %s %s, %s", line.Quantity, line.SKU, unit, line.Name))
