@@ -179,11 +179,12 @@ WHERE j.state IN ('discarded', 'cancelled')
           SELECT FROM payments p WHERE CAST(p.id AS text) = j.args->>'payment_id' AND p.order_id = @order_id AND p.read_seq < p.read_wanted)
       WHEN j.kind = 'send_receipt' THEN EXISTS (
           SELECT FROM sent_receipts r
-          WHERE r.order_id = @order_id AND r.kind = j.args->>'about' AND r.subject_id = j.args->>'subject_id' AND r.state IN ('intended', 'sending'))
+          WHERE r.order_id = @order_id AND r.kind = j.args->>'about' AND r.subject_id = j.args->>'subject_id'
+            AND (r.state IN ('intended', 'sending') OR r.resend_at IS NOT NULL))
       ELSE true END
 UNION ALL
 SELECT 'mail_' || state, kind || ' ' || subject_id, kind || ': ' || coalesce(last_error, state), updated_at
-FROM sent_receipts WHERE order_id = @order_id AND state IN ('unknown', 'parked')
+FROM sent_receipts WHERE order_id = @order_id AND state IN ('unknown', 'parked') AND resend_at IS NULL -- else it is sent once more by itself
 ORDER BY since, subject`
 	var found []Attention
 	err := s.DB.WithContext(ctx).Raw(effects, map[string]any{

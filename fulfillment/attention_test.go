@@ -185,11 +185,11 @@ func TestAttention(t *testing.T) {
 		},
 		"a mail with an unknown outcome": {
 			func(w world) {
-				w.b.exec(w.t, `INSERT INTO sent_receipts (order_id, kind, subject_id, idempotency_key, state, created_at, updated_at)
-					VALUES (?, 'receipt', 'x', 'x', 'unknown', now(), now())`, w.o.ID)
+				w.b.exec(w.t, `INSERT INTO sent_receipts (order_id, kind, subject_id, idempotency_key, state, unknowns, created_at, updated_at)
+					VALUES (?, 'receipt', 'x', 'x', 'unknown', 1, now(), now())`, w.o.ID)
 			},
 			fulfillment.AttentionMailUnknown,
-			func(w world) { w.b.exec(w.t, `UPDATE sent_receipts SET state = 'sent', sent_at = now()`) },
+			func(w world) { w.b.exec(w.t, `UPDATE sent_receipts SET resend_at = now() + interval '15 minutes'`) },
 		},
 		"a mail that cannot go out": {
 			func(w world) {
