@@ -97,7 +97,7 @@ func (f Filter) where() (string, map[string]any) {
 		add("d.received_at < @until", "until", f.Until)
 	}
 	if f.OrderID != uuid.Nil {
-		add(aboutOrder, "order_id", f.OrderID)
+		add(f.about(), "order_id", f.OrderID)
 	}
 	return strings.Join(conditions, "\n  AND "), args
 }
@@ -120,33 +120,47 @@ func (f Filter) stands() string {
 	return "(" + strings.Join(either, " OR ") + ")"
 }
 
-// aboutOrder holds for what names a resource of the order or caused one of its transitions.
+// about is the condition that a delivery is about an order. Nothing about an order comes long
+// before the order does.
+//
 // What was given up may name the order only inside its body, since nobody has learned its ids;
-// those are few, and are searched. Nothing about an order comes long before the order does.
-const aboutOrder = `d.received_at >= (SELECT created_at - interval '1 hour' FROM orders WHERE id = @order_id)
-  AND (
-    (d.provider, d.event_id) IN (SELECT cause_provider, cause_event_id FROM order_transitions WHERE order_id = @order_id)
-    OR (d.provider, d.resource_id) IN (
+// that is little, and is searched. Where it is all that is asked for, nothing else is looked
+// at: this is asked whenever an order is shown.
+func (f Filter) about() string {
+	const names = `EXISTS (
+    SELECT FROM (
+        SELECT r.resource_id AS name FROM payment_resources r JOIN payments p ON p.id = r.payment_id WHERE p.order_id = @order_id
+        UNION ALL SELECT CAST(id AS text) FROM payments WHERE order_id = @order_id
+        UNION ALL SELECT CAST(@order_id AS text)
+    ) names WHERE position(convert_to('"' || name || '"', 'UTF8') IN d.body) > 0)`
+	const since = `d.received_at >= (SELECT created_at - interval '1 hour' FROM orders WHERE id = @order_id)`
+	if !f.Open && len(f.Outcomes) == 1 && f.Outcomes[0] == OutcomeDead {
+		return since + ` AND ` + names
+	}
+	return `(d.provider, d.event_id) IN (
+    SELECT cause_provider, cause_event_id FROM order_transitions WHERE order_id = @order_id
+    UNION
+    SELECT d.provider, d.event_id FROM webhook_deliveries d WHERE ` + since + ` AND (d.provider, d.resource_id) IN (
         SELECT r.provider, r.resource_id FROM payment_resources r JOIN payments p ON p.id = r.payment_id WHERE p.order_id = @order_id)
-    OR (d.outcome IN ('dead', 'parked') AND EXISTS (
-        SELECT FROM (
-            SELECT r.resource_id AS name FROM payment_resources r JOIN payments p ON p.id = r.payment_id WHERE p.order_id = @order_id
-            UNION ALL SELECT CAST(id AS text) FROM payments WHERE order_id = @order_id
-            UNION ALL SELECT CAST(@order_id AS text)
-        ) names WHERE position(convert_to('"' || name || '"', 'UTF8') IN d.body) > 0))
-  )`
+    UNION
+    SELECT d.provider, d.event_id FROM webhook_deliveries d WHERE d.outcome = 'dead' AND ` + since + ` AND ` + names + `
+    UNION
+    SELECT d.provider, d.event_id FROM webhook_deliveries d WHERE d.processed_at IS NULL AND d.outcome = 'parked' AND ` + since + ` AND ` + names + `)`
+}
 
 // likeGlob makes a LIKE pattern of a glob.
 func likeGlob(glob string) string {
 	return strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`, `*`, `%`, `?`, `_`).Replace(glob)
 }
 
-// List returns deliveries, the newest first, and how many the filter chooses on all its pages.
+// CountedUpTo is where List stops to count: of a ledger of millions, nobody needs to know how
+// many millions, and would have to wait for it.
+const CountedUpTo = 100_000
+
+// List returns deliveries, the newest first, and how many the filter chooses on all its pages;
+// where that takes a count, at most one more than [CountedUpTo].
 func (i *Inbox) List(ctx context.Context, f Filter) (entries []Entry, total int, err error) {
 	where, args := f.where()
-	if err := i.DB.WithContext(ctx).Raw(`SELECT count(*) FROM webhook_deliveries d WHERE `+where, named(args)...).Row().Scan(&total); err != nil {
-		return nil, 0, fmt.Errorf("counting deliveries: %w", err)
-	}
 	list := `SELECT ` + entryColumns + ` FROM webhook_deliveries d WHERE ` + where
 	if f.Before != nil {
 		list += `
@@ -164,7 +178,21 @@ ORDER BY d.received_at DESC, d.provider DESC, d.event_id DESC`
 	if err := i.DB.WithContext(ctx).Raw(list, named(args)...).Scan(&entries).Error; err != nil {
 		return nil, 0, fmt.Errorf("listing deliveries: %w", err)
 	}
-	return entries, total, nil
+	if f.Before == nil && (f.Limit == 0 || len(entries) < f.Limit) {
+		return entries, len(entries), nil
+	}
+	total, err = i.count(ctx, f)
+	return entries, total, err
+}
+
+func (i *Inbox) count(ctx context.Context, f Filter) (total int, err error) {
+	where, args := f.where()
+	args["count_to"] = CountedUpTo + 1
+	count := `SELECT count(*) FROM (SELECT FROM webhook_deliveries d WHERE ` + where + ` LIMIT @count_to) counted`
+	if err := i.DB.WithContext(ctx).Raw(count, args).Row().Scan(&total); err != nil {
+		return 0, fmt.Errorf("counting deliveries: %w", err)
+	}
+	return total, nil
 }
 
 // named are a statement's arguments: gorm takes no map where the statement names nothing.

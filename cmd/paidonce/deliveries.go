@@ -170,7 +170,11 @@ func sumUpDeliveries(cmd *cobra.Command, f webhooks.Filter, entries []webhooks.E
 		cmd.Println("No delivery matches.")
 		return
 	}
-	cmd.Printf("\n%s in all.", counted(total, "delivery", "deliveries"))
+	if total > webhooks.CountedUpTo {
+		cmd.Printf("\nMore than %d deliveries in all.", webhooks.CountedUpTo)
+	} else {
+		cmd.Printf("\n%s in all.", counted(total, "delivery", "deliveries"))
+	}
 	if last := len(entries) - 1; last >= 0 && f.Limit > 0 && len(entries) == f.Limit && total > f.Limit {
 		cmd.Printf(" The next page: --before %s.", nameOf(entries[last].Provider, entries[last].EventID))
 	}
