@@ -196,6 +196,11 @@ func (m Message) build() (*mail.Msg, error) {
 	msg.Subject(m.Subject)
 	msg.SetMessageIDWithValue(m.MessageID)
 	msg.SetDateWithValue(m.Date)
+	if m.Key != "" {
+		// Over SMTP one service we know of keeps keys, and takes them here; to others it is a
+		// header that says no more than the Message-ID does.
+		msg.SetGenHeader("Resend-Idempotency-Key", m.Key)
+	}
 	msg.SetBodyString(mail.TypeTextPlain, m.Text)
 	if m.HTML != "" {
 		// By default the boundary is random: every attempt would be another mail.

@@ -87,7 +87,7 @@ func TestB31ProductNames(t *testing.T) {
 			t.Fatalf("%q: %d mails, want %d", name, len(taken), i+1)
 		}
 		header, parts := parts(t, taken[i])
-		if header.Get("To") != "<a@example.com>" || header.Get("Bcc") != "" || len(header) != 7 {
+		if header.Get("To") != "<a@example.com>" || header.Get("Bcc") != "" || len(header) != 8 {
 			t.Errorf("%q: headers %v", name, header)
 		}
 		shown := strings.Join(strings.Fields(strings.NewReplacer("\x07", " ", "\x1b", " ").Replace(name)), " ")
