@@ -63,7 +63,7 @@ func newApp(ctx context.Context, cfg config, log *slog.Logger, crash func(string
 	a.orders.Calls, a.orders.Follower, a.orders.Reader, a.orders.Releaser = calls, a.queue, a.queue, a.inbox
 	a.service = &fulfillment.Service{
 		DB: db.Gorm, Orders: a.orders, Licenses: a.licenses, Inbox: a.inbox, Calls: calls, Stripe: a.stripe, Queue: a.queue,
-		Mailer: cfg.mailer, MailFrom: cfg.MailFrom, SendLease: fulfillment.DefaultSendLease, Now: database.Now, Log: log, Crash: crash,
+		Mailer: cfg.mailer, MailFrom: cfg.MailFrom, Resend: fulfillment.Resend(cfg.MailResend), SendLease: fulfillment.DefaultSendLease, Now: database.Now, Log: log, Crash: crash,
 	}
 	a.providers = map[string]webhooks.Provider{"stripe": &webhooks.Stripe{Secrets: cfg.webhookSecrets, Tolerance: cfg.WebhookTolerance}}
 	return a, nil

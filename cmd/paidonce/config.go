@@ -36,6 +36,9 @@ type settings struct {
 	LicenseSigningKeys   string        `env:"LICENSE_SIGNING_KEYS"`
 	SMTPURL              string        `env:"SMTP_URL"`
 	MailFrom             string        `env:"MAIL_FROM"`
+	MailAPIURL           string        `env:"MAIL_API_URL"`
+	MailAPIKey           string        `env:"MAIL_API_KEY"`
+	MailResend           string        `env:"MAIL_RESEND"            envDefault:"once"`
 	WebhookMaxBody       int64         `env:"WEBHOOK_MAX_BODY_BYTES" envDefault:"1048576"`
 	WebhookTolerance     time.Duration `env:"WEBHOOK_TOLERANCE"      envDefault:"5m"`
 	Workers              int           `env:"WORKERS"                envDefault:"4"`
@@ -217,20 +220,55 @@ func (c *config) checkStripe(fault func(name, format string, args ...any)) {
 }
 
 func (c *config) checkMail(fault func(name, format string, args ...any)) {
-	if c.SMTPURL == "" {
+	if policy := fulfillment.Resend(c.MailResend); policy != fulfillment.ResendOnce && policy != fulfillment.ResendNever {
+		fault("MAIL_RESEND", "must be once or never: what follows when nobody knows whether a mail went out")
+	}
+	switch {
+	case c.SMTPURL != "" && c.MailAPIKey != "":
+		fault("MAIL_API_KEY", "is set together with SMTP_URL; mail goes one way or the other")
+	case c.SMTPURL != "":
+		c.useSMTP(fault)
+	case c.MailAPIKey != "":
+		c.useMailAPI(fault)
+	case c.MailAPIURL != "":
+		fault("MAIL_API_KEY", "is required when MAIL_API_URL is set")
+	default:
 		return
 	}
-	smtp, err := fulfillment.ParseSMTP(c.SMTPURL)
-	if err != nil {
-		fault("SMTP_URL", "%v", err)
-	} else {
-		c.mailer = smtp
-	}
 	if c.MailFrom == "" {
-		fault("MAIL_FROM", "is required when SMTP_URL is set; it is the sender of receipts, like Shop <receipts@example.com>")
+		fault("MAIL_FROM", "is required when SMTP_URL or MAIL_API_KEY is set; it is the sender of receipts, like Shop <receipts@example.com>")
 	} else if _, err := mail.ParseAddress(c.MailFrom); err != nil {
 		fault("MAIL_FROM", "is not an address, like Shop <receipts@example.com>")
 	}
+}
+
+func (c *config) useSMTP(fault func(name, format string, args ...any)) {
+	smtp, err := fulfillment.ParseSMTP(c.SMTPURL)
+	if err != nil {
+		fault("SMTP_URL", "%v", err)
+		return
+	}
+	c.mailer = smtp
+	if c.MailAPIURL != "" {
+		c.warnings = append(c.warnings, "MAIL_API_URL is set together with SMTP_URL, and not used")
+	}
+}
+
+func (c *config) useMailAPI(fault func(name, format string, args ...any)) {
+	base := c.MailAPIURL
+	if base == "" {
+		base = fulfillment.DefaultMailAPI
+	}
+	api, err := fulfillment.NewMailAPI(base, c.MailAPIKey)
+	if err != nil {
+		fault("MAIL_API_URL", "%v", err)
+		return
+	}
+	if strings.ContainsFunc(c.MailAPIKey, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		fault("MAIL_API_KEY", "has characters that no header takes")
+		return
+	}
+	c.mailer = api
 }
 
 // mailInto has mails written into a folder instead of sent.
@@ -275,7 +313,7 @@ func (c config) LogValue() slog.Value {
 		slog.String("addr", c.Addr), slog.String("public_url", c.PublicURL),
 		slog.Bool("stripe", c.StripeSecretKey != ""), slog.Bool("stripe_live", provider.Livemode(c.StripeSecretKey)),
 		slog.Int("stripe_webhook_secrets", len(c.webhookSecrets)), slog.String("stripe_account", c.StripeAccount),
-		slog.Any("license_keys", c.keyring), slog.Bool("mail", c.mailer != nil),
+		slog.Any("license_keys", c.keyring), slog.Bool("mail", c.mailer != nil), slog.String("mail_resend", c.MailResend),
 		slog.Int("workers", c.Workers), slog.Int("db_max_conns", int(c.DBMaxConns)),
 	)
 }

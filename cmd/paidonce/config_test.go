@@ -20,6 +20,13 @@ func complete() map[string]string {
 	}
 }
 
+// throughMailAPI has mail go through a mail API.
+func throughMailAPI(env map[string]string) map[string]string {
+	delete(env, "SMTP_URL")
+	env["MAIL_API_KEY"] = "re_mailapikey"
+	return env
+}
+
 func everything() needs { return needs{database: true, web: true, workers: true} }
 
 func load(env map[string]string, n needs) (config, error) {
@@ -49,7 +56,7 @@ func TestConfig_AllFaultsAtOnce(t *testing.T) {
 	t.Parallel()
 	_, err := load(map[string]string{
 		"ADDR": "8080", "PUBLIC_URL": "shop", "STRIPE_SECRET_KEY": "pk_test_public", "STRIPE_WEBHOOK_SECRETS": "whsec_a,,whsec_b",
-		"LICENSE_SIGNING_KEYS": "nokey", "SMTP_URL": "mail.example.com", "WORKERS": "many", "DB_MAX_CONNS": "-1",
+		"LICENSE_SIGNING_KEYS": "nokey", "SMTP_URL": "mail.example.com", "MAIL_RESEND": "twice", "WORKERS": "many", "DB_MAX_CONNS": "-1",
 		"WEBHOOK_TOLERANCE": "five", "WEBHOOK_MAX_BODY_BYTES": "0",
 	}, everything())
 	if err == nil {
@@ -57,7 +64,7 @@ func TestConfig_AllFaultsAtOnce(t *testing.T) {
 	}
 	for _, name := range []string{
 		"DATABASE_URL", "APP_SECRET", "ADDR", "PUBLIC_URL", "STRIPE_SECRET_KEY", "STRIPE_WEBHOOK_SECRETS", "LICENSE_SIGNING_KEYS",
-		"SMTP_URL", "MAIL_FROM", "WORKERS", "DB_MAX_CONNS", "WEBHOOK_TOLERANCE", "WEBHOOK_MAX_BODY_BYTES",
+		"SMTP_URL", "MAIL_FROM", "MAIL_RESEND", "WORKERS", "DB_MAX_CONNS", "WEBHOOK_TOLERANCE", "WEBHOOK_MAX_BODY_BYTES",
 	} {
 		if n := strings.Count(err.Error(), name+": "); n != 1 {
 			t.Errorf("%s is named %d times, want once in:\n%v", name, n, err)
@@ -90,21 +97,24 @@ func TestConfig_BlankIsNotConfigured(t *testing.T) {
 
 func TestConfig_NeverShowsASecret(t *testing.T) {
 	t.Parallel()
-	secrets := []string{"hunter2", "app-secret", "secretkey", "whsec_one", "whsec_two", strings.Repeat("A", 43), "mailpassword"}
-	c, err := load(complete(), everything())
-	if err != nil {
-		t.Fatal(err)
-	}
+	secrets := []string{"hunter2", "app-secret", "secretkey", "whsec_one", "whsec_two", strings.Repeat("A", 43), "mailpassword", "mailapikey"}
 	var log strings.Builder
-	slog.New(slog.NewJSONHandler(&log, nil)).Info("configuration", "config", c)
+	for _, env := range []map[string]string{complete(), throughMailAPI(complete())} {
+		c, err := load(env, everything())
+		if err != nil {
+			t.Fatal(err)
+		}
+		slog.New(slog.NewJSONHandler(&log, nil)).Info("configuration", "config", c)
+	}
 
 	// And with every variable at fault at once.
 	broken := complete()
+	broken["MAIL_API_KEY"] = "re_mailapikey"
 	for name, value := range broken {
 		broken[name] = value + ",,\x00broken"
 	}
 	broken["ADDR"] = "x"
-	_, err = load(broken, everything())
+	_, err := load(broken, everything())
 	if err == nil {
 		t.Fatal("a broken configuration was taken")
 	}
@@ -124,6 +134,7 @@ func TestConfig_WarnsOfWhatIsLegalAndOdd(t *testing.T) {
 		"APP_SECRET":             func(e map[string]string) { e["APP_SECRET"] = "short" },
 		"STRIPE_SECRET_KEY":      func(e map[string]string) { delete(e, "STRIPE_SECRET_KEY") },
 		"STRIPE_WEBHOOK_SECRETS": func(e map[string]string) { delete(e, "STRIPE_WEBHOOK_SECRETS") },
+		"MAIL_API_URL":           func(e map[string]string) { e["MAIL_API_URL"] = "https://mail.example.com" },
 		"STRIPE_API_BASE": func(e map[string]string) {
 			e["STRIPE_SECRET_KEY"], e["STRIPE_API_BASE"] = "sk_live_x", "http://127.0.0.1:1"
 		},
@@ -171,5 +182,42 @@ func TestConfig_NeedsAreTheCommands(t *testing.T) {
 				t.Errorf("%+v: %v names %s, which is not needed", c.needs, err, name)
 			}
 		}
+	}
+}
+
+// Mail goes one way: over SMTP, or through a mail API. Half a configuration is a fault.
+func TestConfig_MailGoesOneWay(t *testing.T) {
+	t.Parallel()
+	const key, sender = "re_mailkey", "Shop <a@example.com>"
+	for name, tt := range map[string]struct {
+		set   map[string]string
+		fault string // the variable that is named; "": none is
+		mails bool
+	}{
+		"neither":          {map[string]string{}, "", false},
+		"SMTP":             {map[string]string{"SMTP_URL": "smtp://127.0.0.1", "MAIL_FROM": sender}, "", true},
+		"API":              {map[string]string{"MAIL_API_KEY": key, "MAIL_FROM": sender}, "", true},
+		"API elsewhere":    {map[string]string{"MAIL_API_KEY": key, "MAIL_API_URL": "http://127.0.0.1:8005", "MAIL_FROM": sender}, "", true},
+		"both":             {map[string]string{"SMTP_URL": "smtp://127.0.0.1", "MAIL_API_KEY": key, "MAIL_FROM": sender}, "MAIL_API_KEY", false},
+		"API without key":  {map[string]string{"MAIL_API_URL": "https://mail.example.com", "MAIL_FROM": sender}, "MAIL_API_KEY", false},
+		"API and nobody":   {map[string]string{"MAIL_API_KEY": key}, "MAIL_FROM", false},
+		"API of no URL":    {map[string]string{"MAIL_API_KEY": key, "MAIL_API_URL": "mail.example.com", "MAIL_FROM": sender}, "MAIL_API_URL", false},
+		"key of two lines": {map[string]string{"MAIL_API_KEY": key + "\nX: y", "MAIL_FROM": sender}, "MAIL_API_KEY", false},
+		"sometimes":        {map[string]string{"MAIL_RESEND": "sometimes"}, "MAIL_RESEND", false},
+		"never":            {map[string]string{"MAIL_RESEND": "never"}, "", false},
+	} {
+		c, err := load(tt.set, needs{})
+		if (err != nil) != (tt.fault != "") || err != nil && !strings.Contains(err.Error(), tt.fault+": ") {
+			t.Errorf("%s: %v, want a fault of %q", name, err, tt.fault)
+		}
+		if err != nil && strings.Contains(err.Error(), key) {
+			t.Errorf("%s: the fault tells the key: %v", name, err)
+		}
+		if (c.mailer != nil) != tt.mails {
+			t.Errorf("%s: mailer %v", name, c.mailer)
+		}
+	}
+	if c, err := load(map[string]string{}, needs{}); err != nil || c.MailResend != "once" {
+		t.Errorf("by default: %q, %v; want once", c.MailResend, err)
 	}
 }

@@ -34,6 +34,9 @@ type crash struct {
 	// queue, if set, is all that the doomed worker works.
 	queue string
 
+	// then, if set, is what happens while the next process goes on.
+	then func(*shop, uuid.UUID)
+
 	// ends is the outcome, if it is not fulfilledOnce.
 	ends func(*outcome)
 }
@@ -65,16 +68,17 @@ func TestCrashWindows(t *testing.T) {
 		// The answer to a request of our own.
 		{window: "CW17", in: "web", left: `SELECT count(*) FROM api_requests WHERE status IS NULL`, found: "1"},
 
-		// A mail, and TX4. Nobody can know whether the mail of CW13 or CW14 went out, so
-		// neither is sent again; the license does not wait for it.
+		// A mail, and TX4. Nobody can know whether the mail of CW13 or CW14 went out, so each
+		// is sent once more; the license does not wait for it.
 		{window: "CW12", in: "worker", left: `SELECT state FROM sent_receipts WHERE order_id = ?`, found: "intended"},
 		{
 			window: "CW13", in: "worker", left: `SELECT state FROM sent_receipts WHERE order_id = ?`, found: "sending",
-			ends: func(o *outcome) { o.Mails, o.Receipt = 0, "unknown" },
+			then: (*shop).mailPauses,
 		},
 		{
 			window: "CW14", in: "worker", left: `SELECT state FROM sent_receipts WHERE order_id = ?`, found: "sending",
-			ends: func(o *outcome) { o.Receipt = "unknown" },
+			then: (*shop).mailPauses,
+			ends: func(o *outcome) { o.Mails = 2 },
 		},
 		{window: "CW15", in: "worker", left: `SELECT state FROM sent_receipts WHERE order_id = ?`, found: "sent"},
 
@@ -106,6 +110,9 @@ func TestCrashWindows(t *testing.T) {
 			s.start("work")
 			if c.in == "web" && !isDelivery(c.window) {
 				s.pay(order) // the checkout that the dead process was opening
+			}
+			if c.then != nil {
+				c.then(s, order)
 			}
 			s.settled(order)
 
@@ -139,6 +146,57 @@ func TestCrashWindows_WhileTellingStripe(t *testing.T) {
 			s.settled(order)
 			if diff := cmp.Diff(fulfilledOnce(), s.outcome(order)); diff != "" {
 				t.Errorf("order %s after a crash at %s (-want +got):\n%s", order, window, diff)
+			}
+		})
+	}
+}
+
+// TestCrashWindows_WhileSendingMail kills workers around the sending of a mail, under each
+// policy and with each transport, and counts the copies that reached somebody: at most one
+// further under "once", none under "never", and never a second where a key settles it.
+func TestCrashWindows_WhileSendingMail(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		windows []string // a worker dies at each, one after the other
+		env     []string
+		keyed   bool
+		mails   int
+		receipt string
+	}{
+		"never, before":           {[]string{"CW13"}, []string{"MAIL_RESEND=never"}, false, 0, "unknown"},
+		"never, after":            {[]string{"CW14"}, []string{"MAIL_RESEND=never"}, false, 1, "unknown"},
+		"once, twice after":       {[]string{"CW14", "CW14"}, nil, false, 2, "unknown"},
+		"once, before and after":  {[]string{"CW13", "CW14"}, nil, false, 1, "unknown"},
+		"a key, before":           {[]string{"CW13"}, []string{"MAIL_RESEND=never"}, true, 1, "sent"},
+		"a key, after":            {[]string{"CW14"}, []string{"MAIL_RESEND=never"}, true, 1, "sent"},
+		"a key, three times over": {[]string{"CW14", "CW13", "CW14"}, []string{"MAIL_RESEND=never"}, true, 1, "sent"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShop(t)
+			s.env = append(s.env, tt.env...)
+			if tt.keyed {
+				s.throughMailAPI()
+			}
+			s.web()
+			order := s.order()
+			for i, window := range tt.windows {
+				doomed := s.start("work", "--crash-at", window)
+				if i == 0 {
+					s.pay(order)
+				} else if !tt.keyed {
+					s.mailPauses(order)
+				}
+				doomed.dies()
+				s.timePasses()
+			}
+			s.start("work")
+			s.settled(order)
+
+			want := fulfilledOnce()
+			want.Mails, want.Receipt = tt.mails, tt.receipt
+			if diff := cmp.Diff(want, s.outcome(order)); diff != "" {
+				t.Errorf("order %s after crashes at %v (-want +got):\n%s", order, tt.windows, diff)
 			}
 		})
 	}

@@ -21,6 +21,7 @@ import (
 
 	"paidonce/internal/database"
 	"paidonce/internal/devpg/devpgtest"
+	"paidonce/internal/mailapitest"
 	"paidonce/internal/smtptest"
 	"paidonce/internal/stripesim"
 	"paidonce/licenses"
@@ -40,6 +41,8 @@ type shop struct {
 	sim  *stripesim.Sim
 	api  string // where the simulated Stripe is
 	mail *smtptest.Server
+
+	mailAPI *mailapitest.Server // nil: mail goes over SMTP
 }
 
 // patience bounds every wait of these tests; a busy machine must not fail them.
@@ -81,6 +84,15 @@ func newShop(t *testing.T) *shop {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// throughMailAPI has the processes that are started from now on send through a mail service
+// that keeps keys.
+func (s *shop) throughMailAPI() {
+	s.t.Helper()
+	const key = "re_shop"
+	s.mailAPI = mailapitest.New(s.t, key)
+	s.env = append(s.env, "SMTP_URL=", "MAIL_API_KEY="+key, "MAIL_API_URL="+s.mailAPI.URL)
 }
 
 // freeAddr is an address that is free now and stays the test's by convention.
@@ -267,6 +279,21 @@ func (s *shop) timePasses() {
 	s.exec(`DELETE FROM river_leader`)
 }
 
+// mailPauses waits until a mail of the order is to be sent once more after a pause, and lets
+// the pause be over.
+func (s *shop) mailPauses(order uuid.UUID) {
+	s.t.Helper()
+	pauses := func() bool {
+		return s.one(`SELECT count(*) FROM sent_receipts WHERE order_id = ? AND state = 'unknown' AND resend_at > now()`, order) == "1"
+	}
+	s.eventually("the mail's outcome to be unknown", pauses)
+	s.exec(`UPDATE sent_receipts SET resend_at = now() WHERE resend_at > now()`)
+	s.eventually("the mail to be sent once more", func() bool {
+		s.exec(`UPDATE river_job SET scheduled_at = now() WHERE kind = 'send_receipt' AND state = 'scheduled' AND scheduled_at > now()`)
+		return s.one(`SELECT count(*) FROM sent_receipts WHERE order_id = ? AND state = 'unknown' AND resend_at IS NOT NULL`, order) == "0"
+	})
+}
+
 // eventually polls until ok, or patience ends.
 func (s *shop) eventually(what string, ok func() bool) {
 	s.t.Helper()
@@ -320,6 +347,13 @@ func (s *shop) outcome(order uuid.UUID) outcome {
 	for _, mail := range s.mail.Mails() {
 		if strings.Contains(mail, order.String()) {
 			o.Mails++
+		}
+	}
+	if s.mailAPI != nil {
+		for _, mail := range s.mailAPI.Mails() {
+			if mail.Key == "receipt:"+order.String() {
+				o.Mails++
+			}
 		}
 	}
 	// What Stripe did, not how often it was asked: a replayed answer did nothing.
