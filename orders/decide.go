@@ -36,6 +36,7 @@ const (
 	ActionAccept Action = "accept" // take the money that came, though it is not what was asked for
 	ActionCancel Action = "cancel" // call the order off
 	ActionRefund Action = "refund" // send money back
+	ActionEmail  Action = "email"  // mail goes to another address
 )
 
 // Ruling is a row of order_decisions: what a person decided, with who and why.

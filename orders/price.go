@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"net/mail"
 	"regexp"
 	"strings"
 	"unicode"
@@ -106,9 +105,8 @@ func add(total, unit money.Amount, quantity int) (money.Amount, error) {
 // check looks at what can be judged without the database.
 func (n *NewOrder) check() error {
 	n.Email = strings.TrimSpace(n.Email)
-	address, err := mail.ParseAddress(n.Email)
-	if err != nil || address.Address != n.Email || len(n.Email) > 254 || !isPrintable(n.Email) {
-		return &InputError{Field: "email", Detail: "must be one plain address, like a@example.com"}
+	if err := checkEmail(n.Email); err != nil {
+		return err
 	}
 	if n.Provider == "" {
 		n.Provider = "stripe"
