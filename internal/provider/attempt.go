@@ -41,7 +41,7 @@ RETURNING *, first_sent_at <= now() - make_interval(secs => @key_life) AS key_to
 			"key": key, "lease": c.lease().Seconds(), "key_life": KeyLife.Seconds(),
 			"livemode": c.Stripe.Livemode(), "account": c.Stripe.Account(),
 		}).Scan(&rows).Error
-		if err != nil || len(rows) == 0 || c.Guard == nil || !rows[0].firstSending() {
+		if err != nil || len(rows) == 0 || c.Guard == nil || rows[0].KeyTooOld || !rows[0].firstSending() {
 			return err // what may have been sent before is brought to its end
 		}
 		err = c.Guard(ctx, tx, rows[0].Call)

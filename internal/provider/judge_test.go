@@ -57,6 +57,13 @@ func TestStripeMock_TakesEveryRequest(t *testing.T) {
 		}
 		calls[fmt.Sprint(licenses, " licenses")] = request.Call()
 	}
+	part := money.Amount{Minor: 500, Currency: "usd"}
+	for name, amount := range map[string]*money.Amount{"a refund of all": nil, "a refund of a part": &part} {
+		request := provider.RefundRequest{DecisionID: uuid.Must(uuid.NewV7()), OrderID: uuid.Must(uuid.NewV7()), PaymentIntentID: "pi_1", Amount: amount}
+		call, err := request.Call()
+		must(t, err)
+		calls[name] = call
+	}
 	calls["an expiry"] = provider.ExpireRequest{PaymentID: uuid.Must(uuid.NewV7()), SessionID: "cs_1"}.Call()
 	for name, call := range calls {
 		key := d.intend(call)
@@ -70,9 +77,12 @@ func TestStripeMock_TakesEveryRequest(t *testing.T) {
 		t.Errorf("reading a session with its intent: %v", err)
 	}
 
-	// Looking: the list of sessions in a window, and the object of an update.
+	// Looking: the list of sessions in a window, the object of an update, and the refunds of an intent.
+	refund, err := provider.RefundRequest{DecisionID: uuid.Must(uuid.NewV7()), PaymentIntentID: "pi_1"}.Call()
+	must(t, err)
 	for name, call := range map[string]provider.Call{
 		"a checkout": checkout().Call(), "a notice": provider.FulfillRequest{OrderID: uuid.Must(uuid.NewV7()), PaymentIntentID: "pi_1"}.Call(),
+		"a refund": refund,
 	} {
 		key := d.intend(call)
 		d.age(key, aDay)
