@@ -61,7 +61,8 @@ func TestB24_RefundsOfAConvertedPayment(t *testing.T) {
 		"all but one": {[]any{refund("re_1", 1998, "succeeded")}, nil, 2148, []string{"refund 1998 eur succeeded"}},
 		"all":         {[]any{refund("re_1", 1999, "pending")}, nil, 2150, []string{"refund 1999 eur pending"}},
 		"all in two": {
-			[]any{refund("re_2", 999, "succeeded"), refund("re_1", 1000, "succeeded")}, nil, 2150,
+			[]any{refund("re_2", 999, "succeeded"), refund("re_1", 1000, "succeeded")},
+			nil, 2150,
 			[]string{"refund 1000 eur succeeded", "refund 999 eur succeeded"},
 		},
 		"more than all":      {[]any{refund("re_1", 2005, "succeeded")}, nil, 2150, []string{"refund 2005 eur succeeded"}},

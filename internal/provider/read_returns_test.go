@@ -128,7 +128,8 @@ func TestReadPayment_Returns(t *testing.T) {
 		"pending, arrived": {func(p stripesim.Payment) { d.became(d.refunded(p, 500, "pending"), "succeeded") }, 500, []string{"refund 500 usd succeeded"}},
 		"several": {
 			func(p stripesim.Payment) { d.refunded(p, 500, ""); d.refunded(p, 300, "pending"); d.refunded(p, 0, "") },
-			1999, []string{"refund 500 usd succeeded", "refund 300 usd pending", "refund 1199 usd succeeded"},
+			1999,
+			[]string{"refund 500 usd succeeded", "refund 300 usd pending", "refund 1199 usd succeeded"},
 		},
 		"one of two failed": {
 			func(p stripesim.Payment) {
@@ -136,7 +137,8 @@ func TestReadPayment_Returns(t *testing.T) {
 				d.refunded(p, 300, "")
 				d.became(first, "failed")
 			},
-			300, []string{"refund 500 usd failed", "refund 300 usd succeeded"},
+			300,
+			[]string{"refund 500 usd failed", "refund 300 usd succeeded"},
 		},
 
 		// What is disputed is not refunded.
@@ -159,11 +161,13 @@ func TestReadPayment_Returns(t *testing.T) {
 		"lost": {func(p stripesim.Payment) { d.decided(d.disputed(p, 0, ""), "lost") }, 0, []string{"dispute 1999 usd lost fraudulent"}},
 		"two on one charge": {
 			func(p stripesim.Payment) { d.decided(d.disputed(p, 500, ""), "won"); d.disputed(p, 700, "duplicate") },
-			0, []string{"dispute 500 usd won fraudulent", "dispute 700 usd needs_response duplicate"},
+			0,
+			[]string{"dispute 500 usd won fraudulent", "dispute 700 usd needs_response duplicate"},
 		},
 		"refunded in part, and disputed": {
 			func(p stripesim.Payment) { d.refunded(p, 500, ""); d.disputed(p, 1499, "") },
-			500, []string{"refund 500 usd succeeded", "dispute 1499 usd needs_response fraudulent"},
+			500,
+			[]string{"refund 500 usd succeeded", "dispute 1499 usd needs_response fraudulent"},
 		},
 	} {
 		p := d.sold(usd(1999))
