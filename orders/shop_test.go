@@ -164,6 +164,7 @@ func (s shop) dump() string {
 	rows := map[string]json.RawMessage{}
 	for _, table := range []string{
 		"products", "orders", "order_lines", "payments", "payment_resources", "order_transitions", "provider_calls", "enqueued",
+		"refunds", "disputes", "order_decisions",
 	} {
 		var all []byte
 		must(s.t, s.DB.Raw(`SELECT coalesce(json_agg(r ORDER BY r::text), '[]') FROM `+table+` r`).Row().Scan(&all))
