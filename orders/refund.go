@@ -18,7 +18,7 @@ import (
 type RefundWish struct {
 	Payment     string // a payment's id or one of the provider's; "" if there is only one to choose
 	AmountMinor int64  // in the currency that was charged; 0 for all that is left
-	Surplus     bool   // every payment that pays for nothing, and only while it pays for nothing
+	Surplus     bool   // every payment that pays for nothing (or the one named), and only while it does
 
 	// Key tells this refund from others of the same payment; "" makes one of the amount. The
 	// same key is the same refund, however often it is asked for.
@@ -85,6 +85,12 @@ func (s *Store) toRefund(tx *gorm.DB, orderID uuid.UUID, wish RefundWish) ([]Pay
 	if wish.Payment != "" {
 		return s.namedPayment(tx, payments, wish)
 	}
+	if wish.Key != "" {
+		// A key that was used is the refund that it made, though the buyer has paid again since.
+		if before, err := s.refundedBefore(tx, payments, wish); !errors.Is(err, ErrNothingToRefund) {
+			return before, err
+		}
+	}
 	var found []Payment
 	for _, p := range payments {
 		if p.facts().hasMoney() && (!wish.Surplus || surplus(payments, p)) {
@@ -135,19 +141,47 @@ func (w RefundWish) id(paymentID uuid.UUID) uuid.UUID {
 
 // namedPayment finds the payment by any of its ids.
 func (s *Store) namedPayment(tx *gorm.DB, payments []Payment, wish RefundWish) ([]Payment, error) {
-	var id uuid.UUID
-	const find = `SELECT payment_id FROM payment_resources WHERE resource_id = ? LIMIT 1`
-	if parsed, err := uuid.Parse(wish.Payment); err == nil {
-		id = parsed
-	} else if err := tx.Raw(find, wish.Payment).Scan(&id).Error; err != nil {
-		return nil, fmt.Errorf("looking for payment %s: %w", wish.Payment, err)
+	named, err := s.byAnyID(tx, payments, wish.Payment)
+	switch {
+	case err != nil:
+		return nil, err
+	case named == nil:
+		return nil, &InputError{Field: "payment", Detail: "the order has no payment " + strconv.Quote(wish.Payment)}
+	case !wish.Surplus || surplus(payments, *named):
+		return []Payment{*named}, nil
 	}
-	for _, p := range payments {
-		if p.ID == id {
-			return []Payment{p}, nil
+	before, err := s.refundedBefore(tx, []Payment{*named}, wish)
+	if errors.Is(err, ErrNothingToRefund) {
+		return nil, &InputError{Field: "payment", Detail: strconv.Quote(wish.Payment) + " is not surplus"}
+	}
+	return before, err
+}
+
+// byAnyID is the one of the payments that goes by an id, ours or the provider's; nil if none
+// does.
+func (s *Store) byAnyID(tx *gorm.DB, payments []Payment, name string) (*Payment, error) {
+	id, err := uuid.Parse(name)
+	if err != nil {
+		ids := make([]uuid.UUID, len(payments))
+		for i, p := range payments {
+			ids[i] = p.ID
+		}
+		var known []binding
+		const find = `SELECT payment_id FROM payment_resources WHERE payment_id IN ? AND resource_id = ?`
+		if err := tx.Raw(find, ids, name).Scan(&known).Error; err != nil {
+			return nil, fmt.Errorf("looking for payment %q: %w", name, err)
+		}
+		if len(known) == 0 {
+			return nil, nil
+		}
+		id = known[0].PaymentID
+	}
+	for i := range payments {
+		if payments[i].ID == id {
+			return &payments[i], nil
 		}
 	}
-	return nil, &InputError{Field: "payment", Detail: "the order has no payment " + strconv.Quote(wish.Payment)}
+	return nil, nil
 }
 
 // hasMoney reports whether a payment has money that could be sent back.
