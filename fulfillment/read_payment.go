@@ -2,6 +2,7 @@ package fulfillment
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -103,9 +104,14 @@ func (s *Service) endRead(ctx context.Context, noted orders.Payment, state provi
 		if result, err = s.Orders.Apply(ctx, tx, factOfRead(noted, state)); err != nil {
 			return err
 		}
-		const end = `UPDATE payments SET read_until = NULL WHERE id = ? RETURNING read_wanted`
+		// Only the reader whose lease it still is stores anything. One that overslept it may have
+		// seen less than another who has read since, in answer to the same wish.
+		// Without it: an order whose money is back is fulfilled again by an older answer.
+		const end = `UPDATE payments SET read_until = NULL WHERE id = ? AND read_until = ? RETURNING read_wanted`
 		var wanted int64
-		if err := tx.Raw(end, noted.ID).Row().Scan(&wanted); err != nil {
+		if err := tx.Raw(end, noted.ID, noted.ReadUntil).Row().Scan(&wanted); errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("after the lease: %w", errBeingRead)
+		} else if err != nil {
 			return fmt.Errorf("ending the read of payment %s: %w", noted.ID, err)
 		}
 		if wanted > noted.ReadWanted {

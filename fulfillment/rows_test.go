@@ -208,12 +208,18 @@ func (b *testBundle) do(ctx context.Context, kind string, args []byte, complete 
 		}
 	}
 	switch kind {
-	case "create_checkout", "notify_provider":
+	case "create_checkout", "notify_provider", "send_refund":
 		return b.service.PerformCall(ctx, named.Key, complete)
+	case "expire_checkout":
+		return b.service.ExpireCheckout(ctx, named.Key, named.PaymentID, complete)
 	case "fulfill_order":
 		return b.service.FulfillOrder(ctx, named.OrderID, complete)
 	case "send_receipt":
-		return b.service.SendReceipt(ctx, receiptOf(named.OrderID), complete)
+		var mail fulfillment.SendReceiptArgs
+		if err := json.Unmarshal(args, &mail); err != nil {
+			return err
+		}
+		return b.service.SendReceipt(ctx, mail, complete)
 	case "read_payment":
 		return b.service.ReadPayment(ctx, named.PaymentID, complete)
 	}

@@ -160,6 +160,21 @@ func TestAccept_OfTwo(t *testing.T) {
 	}
 }
 
+// Money that is gone by now is not accepted: the payment is that still has some.
+func TestAccept_OfWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	s := openShop(t)
+	o := s.order()
+	second := s.secondCheckout(o)
+	s.apply(reads(o.Session, 1500, 1, back(refund("re_1", 1500, "succeeded"))))
+	s.apply(paid(second, 700))
+	got, err := s.Accept(t.Context(), o.ID, clerk())
+	must(t, err)
+	if *got.Ruling.AmountMinor != 700 || got.Order.State != orders.Paid {
+		t.Errorf("accepted %+v, order is %s; want the second payment to pay it", got.Ruling, got.Order.State)
+	}
+}
+
 // An amount was accepted, not a payment: a read that finds another amount holds the order
 // again, and it takes another decision. It is not paid a second time.
 func TestAccept_IsOfAnAmount(t *testing.T) {
