@@ -2,6 +2,7 @@ package fulfillment
 
 import (
 	"context"
+	"errors"
 
 	"gorm.io/gorm"
 
@@ -22,3 +23,6 @@ func (q *Queue) IntendMail(ctx context.Context, tx *gorm.DB, m MailIntent) error
 func ReturnMessage(kind MailKind, order orders.Order, amount money.Amount, license licenses.Status) Message {
 	return returnMessage(kind, order, amount, license)
 }
+
+// IsBeingRead reports whether somebody else reads the payment, or has done so.
+func IsBeingRead(err error) bool { return errors.Is(err, errBeingRead) }

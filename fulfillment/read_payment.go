@@ -2,7 +2,6 @@ package fulfillment
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -105,16 +104,17 @@ func (s *Service) endRead(ctx context.Context, noted orders.Payment, state provi
 			return err
 		}
 		// Only the reader whose lease it still is stores anything. One that overslept it may have
-		// seen less than another who has read since, in answer to the same wish.
+		// seen less than another that has read since, in answer to the same wish.
 		// Without it: an order whose money is back is fulfilled again by an older answer.
 		const end = `UPDATE payments SET read_until = NULL WHERE id = ? AND read_until = ? RETURNING read_wanted`
-		var wanted int64
-		if err := tx.Raw(end, noted.ID, noted.ReadUntil).Row().Scan(&wanted); errors.Is(err, sql.ErrNoRows) {
-			return fmt.Errorf("after the lease: %w", errBeingRead)
-		} else if err != nil {
+		var wanted []int64
+		if err := tx.Raw(end, noted.ID, noted.ReadUntil).Scan(&wanted).Error; err != nil {
 			return fmt.Errorf("ending the read of payment %s: %w", noted.ID, err)
 		}
-		if wanted > noted.ReadWanted {
+		if len(wanted) == 0 {
+			return fmt.Errorf("after the lease: %w", errBeingRead)
+		}
+		if wanted[0] > noted.ReadWanted {
 			if err := s.Queue.WantRead(ctx, tx, noted.ID); err != nil {
 				return err
 			}
