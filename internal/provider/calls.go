@@ -115,12 +115,17 @@ type Calls struct {
 // Intend writes a call down and enqueues its job, in the caller's transaction. A call that
 // is written down already stays as it is: its first bytes are its bytes.
 func (c *Calls) Intend(ctx context.Context, tx *gorm.DB, call Call) error {
+	// The look comes first so that nobody waits: ON CONFLICT alone waits for a transaction that
+	// changes the row. One that settles the call does, and may wait for the order that the
+	// caller holds.
 	const intend = `
 INSERT INTO provider_calls (idempotency_key, provider, livemode, account, operation, subject_id, path, params, created_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+SELECT ?, ?, ?::boolean, ?, ?, ?::uuid, ?, ?::bytea, ?::timestamptz
+WHERE NOT EXISTS (SELECT FROM provider_calls WHERE idempotency_key = ?)
 ON CONFLICT (idempotency_key) DO NOTHING`
 	inserted := tx.WithContext(ctx).Exec(intend,
-		call.IdempotencyKey, call.Provider, call.Livemode, call.Account, call.Operation, call.SubjectID, call.Path, call.Params, c.Now())
+		call.IdempotencyKey, call.Provider, call.Livemode, call.Account, call.Operation, call.SubjectID, call.Path, call.Params, c.Now(),
+		call.IdempotencyKey)
 	if inserted.Error != nil {
 		return fmt.Errorf("writing down call %s: %w", call.IdempotencyKey, inserted.Error)
 	}

@@ -1,6 +1,7 @@
 package provider_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -199,4 +200,24 @@ func TestPerform_AKeyIsNotUsedForever(t *testing.T) {
 	d.exec(`UPDATE provider_calls SET created_at = now() - interval '3 days' WHERE idempotency_key = ?`, key)
 	must(t, d.perform(key))
 	d.wantOneEffect("never sent", key)
+}
+
+// TestIntend_WaitsForNobody (B40): whoever settles a call holds its row and waits for the
+// order; whoever cancels the order holds that, and writes the same call down again. The
+// second must not wait for the first, or they wait for each other.
+func TestIntend_WaitsForNobody(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t, 0)
+	call := checkout().Call()
+	key := d.intend(call)
+	must(t, d.Perform(t.Context(), key, func(context.Context, *gorm.DB, provider.Call, provider.Answer) error {
+		return d.DB.Transaction(func(other *gorm.DB) error { // while the settling transaction holds the row
+			must(t, other.Exec(`SET LOCAL lock_timeout = '500ms'`).Error)
+			return d.Intend(t.Context(), other, call)
+		})
+	}))
+	d.wantState("settled", key, provider.CallSent)
+	if n := d.count(`SELECT count(*) FROM enqueued`); n != 1 {
+		t.Errorf("%d jobs, want 1", n)
+	}
 }
