@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,7 +17,7 @@ import (
 
 // RefundWish says what is to be sent back.
 type RefundWish struct {
-	Payment     string // a payment's id or one of the provider's; "" if there is only one to choose
+	Payment     string // a payment's id or one of the provider's; "" if there is, and was, only one to choose
 	AmountMinor int64  // in the currency that was charged; 0 for all that is left
 	Surplus     bool   // every payment that pays for nothing (or the one named), and only while it does
 
@@ -73,7 +74,10 @@ func (s *Store) Refund(ctx context.Context, orderID uuid.UUID, wish RefundWish, 
 		}
 		return Decided{}, nil
 	})
-	return all, err
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
 }
 
 // toRefund chooses the payments that a wish is about.
@@ -85,29 +89,32 @@ func (s *Store) toRefund(tx *gorm.DB, orderID uuid.UUID, wish RefundWish) ([]Pay
 	if wish.Payment != "" {
 		return s.namedPayment(tx, payments, wish)
 	}
-	if wish.Key != "" {
-		// A key that was used is the refund that it made, though the buyer has paid again since.
-		if before, err := s.refundedBefore(tx, payments, wish); !errors.Is(err, ErrNothingToRefund) {
-			return before, err
-		}
+	before, err := s.refundedBefore(tx, payments, wish)
+	if err != nil {
+		return nil, err
+	}
+	if len(before) > 0 && !wish.Surplus {
+		return before, nil // the command given again, and not about a payment that has come since
 	}
 	var found []Payment
 	for _, p := range payments {
-		if p.facts().hasMoney() && (!wish.Surplus || surplus(payments, p)) {
+		if p.hasMoney() && (!wish.Surplus || surplus(payments, p)) {
 			found = append(found, p)
 		}
 	}
 	switch {
+	case len(found) == 0 && len(before) > 0:
+		return before, nil
 	case len(found) == 0:
-		return s.refundedBefore(tx, payments, wish)
+		return nil, ErrNothingToRefund
 	case len(found) > 1 && !wish.Surplus:
 		return nil, &ChooseError{Payments: found}
 	}
 	return found, nil
 }
 
-// refundedBefore is for a command that is given again, and finds the money gone: the payments
-// that it sent back the first time.
+// refundedBefore is for a command that is given again: the payments that it sent back the
+// first time.
 func (s *Store) refundedBefore(tx *gorm.DB, payments []Payment, wish RefundWish) ([]Payment, error) {
 	var found []Payment
 	for _, p := range payments {
@@ -119,73 +126,55 @@ func (s *Store) refundedBefore(tx *gorm.DB, payments []Payment, wish RefundWish)
 			found = append(found, p)
 		}
 	}
-	if len(found) == 0 {
-		return nil, ErrNothingToRefund
-	}
 	return found, nil
 }
 
 // id is the id of the decision to send back money of a payment: made of the payment and the
-// wish's key, or of the amount if it has none.
+// wish's key, or of the amount if it has none. No key that a person thinks up is that of an
+// amount; and what was wanted only as surplus, and then was not sent, can be wanted as such.
 func (w RefundWish) id(paymentID uuid.UUID) uuid.UUID {
-	key := w.Key
+	what := "all"
 	switch {
-	case key != "":
-	case w.AmountMinor == 0:
-		key = "all"
-	default:
-		key = strconv.FormatInt(w.AmountMinor, 10)
+	case w.Key != "":
+		what = "key:" + w.Key
+	case w.AmountMinor > 0:
+		what = "amount:" + strconv.FormatInt(w.AmountMinor, 10)
 	}
-	return uuid.NewSHA1(paymentID, []byte("refund:"+key))
+	if w.Surplus {
+		what = "surplus:" + what
+	}
+	return uuid.NewSHA1(paymentID, []byte("refund:"+what))
 }
 
 // namedPayment finds the payment by any of its ids.
 func (s *Store) namedPayment(tx *gorm.DB, payments []Payment, wish RefundWish) ([]Payment, error) {
-	named, err := s.byAnyID(tx, payments, wish.Payment)
-	switch {
-	case err != nil:
-		return nil, err
-	case named == nil:
-		return nil, &InputError{Field: "payment", Detail: "the order has no payment " + strconv.Quote(wish.Payment)}
-	case !wish.Surplus || surplus(payments, *named):
-		return []Payment{*named}, nil
+	var named []uuid.UUID
+	const find = `SELECT payment_id FROM payment_resources WHERE resource_id = ?`
+	if id, err := uuid.Parse(wish.Payment); err == nil {
+		named = append(named, id)
+	} else if err := tx.Raw(find, wish.Payment).Scan(&named).Error; err != nil {
+		return nil, fmt.Errorf("looking for payment %s: %w", wish.Payment, err)
 	}
-	before, err := s.refundedBefore(tx, []Payment{*named}, wish)
-	if errors.Is(err, ErrNothingToRefund) {
+	i := slices.IndexFunc(payments, func(p Payment) bool { return slices.Contains(named, p.ID) })
+	if i < 0 {
+		return nil, &InputError{Field: "payment", Detail: "the order has no payment " + strconv.Quote(wish.Payment)}
+	}
+	one := payments[i : i+1]
+	if !wish.Surplus || surplus(payments, one[0]) {
+		return one, nil
+	}
+	before, err := s.refundedBefore(tx, one, wish)
+	if err == nil && len(before) == 0 {
 		return nil, &InputError{Field: "payment", Detail: strconv.Quote(wish.Payment) + " is not surplus"}
 	}
 	return before, err
 }
 
-// byAnyID is the one of the payments that goes by an id, ours or the provider's; nil if none
-// does.
-func (s *Store) byAnyID(tx *gorm.DB, payments []Payment, name string) (*Payment, error) {
-	id, err := uuid.Parse(name)
-	if err != nil {
-		ids := make([]uuid.UUID, len(payments))
-		for i, p := range payments {
-			ids[i] = p.ID
-		}
-		var known []binding
-		const find = `SELECT payment_id FROM payment_resources WHERE payment_id IN ? AND resource_id = ?`
-		if err := tx.Raw(find, ids, name).Scan(&known).Error; err != nil {
-			return nil, fmt.Errorf("looking for payment %q: %w", name, err)
-		}
-		if len(known) == 0 {
-			return nil, nil
-		}
-		id = known[0].PaymentID
-	}
-	for i := range payments {
-		if payments[i].ID == id {
-			return &payments[i], nil
-		}
-	}
-	return nil, nil
+// hasMoney reports whether a payment has money that could be sent back. A free one succeeded,
+// and has none.
+func (p Payment) hasMoney() bool {
+	return p.Status == StatusSucceeded && p.facts().moneyLeft() && p.LeftMinor() > 0
 }
-
-// hasMoney reports whether a payment has money that could be sent back.
-func (p PaymentFacts) hasMoney() bool { return p.Status == StatusSucceeded && p.moneyLeft() }
 
 // surplus reports whether a payment has money and pays for nothing: another one counts.
 func surplus(payments []Payment, p Payment) bool {
@@ -194,7 +183,7 @@ func surplus(payments []Payment, p Payment) bool {
 		facts[i] = v.facts()
 	}
 	counted, ok := Counted(facts)
-	return ok && p.facts().hasMoney() && p.ResourceID != nil && counted.ResourceID != *p.ResourceID
+	return ok && p.hasMoney() && p.ResourceID != nil && counted.ResourceID != *p.ResourceID
 }
 
 // refund writes one refund down.
@@ -245,7 +234,7 @@ func (p Payment) converted() bool {
 
 // amountToRefund is what a refund is written down as.
 func amountToRefund(p Payment, wish RefundWish) (money.Amount, error) {
-	if !p.facts().hasMoney() || p.LeftMinor() == 0 {
+	if !p.hasMoney() {
 		return money.Amount{}, ErrNothingToRefund
 	}
 	left := money.Amount{Minor: p.LeftMinor(), Currency: money.Currency(*p.ReceivedCurrency)}

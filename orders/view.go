@@ -90,11 +90,13 @@ func (v View) ReceivedMinor() int64 {
 	return sum
 }
 
-// RefundedMinor adds up what was sent back.
+// RefundedMinor adds up how much of that was sent back.
 func (v View) RefundedMinor() int64 {
 	var sum int64
 	for _, p := range v.Payments {
-		sum += p.RefundedMinor
+		if p.ReceivedCurrency != nil && *p.ReceivedCurrency == string(v.Order.Currency) {
+			sum += p.RefundedMinor
+		}
 	}
 	return sum
 }
