@@ -183,10 +183,57 @@ func (s shopOfTwo) wantNoDeadlock(t *testing.T) {
 	}
 }
 
+// Money that was surplus when somebody decided to send it back, and pays the order by the time
+// the call begins, stays. Whoever wants it back all the same asks for that payment.
+func TestSurplusThatPaysTheOrderIsNotSentBack(t *testing.T) {
+	t.Parallel()
+	w := openWorld(t)
+	l := &life{order: w.secondCheckout(t, w.order(t))}
+	for nth := range 2 {
+		w.happen(t, l, pays(nth))
+		w.take(t, l, step{move: nth, arrives: true}, nil)
+	}
+	w.finish(t)
+	s := shopOfTwo{world: w}
+	counted, other, err := s.countedOf(t, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := w.service.Refund(t.Context(), l.ID, orders.RefundWish{Surplus: true}, ann())
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%d decisions, %v", len(all), err)
+	}
+	if _, _, err := w.sim.Refund(counted, 0, "", stripesim.Held); err != nil {
+		t.Fatal(err)
+	}
+	events := w.sim.Events()
+	w.record(t, events[len(events)-1].Body)
+	w.drainAll(t)
+	for _, job := range w.readJobs(t, l.ID) {
+		w.mustDo(t, job)
+	}
+	for range 2 {
+		if err := w.service.SendRefund(t.Context(), all[0].Ruling); !errors.Is(err, provider.ErrRefused) {
+			t.Errorf("sending it: %v, want that it is not wanted any more", err)
+		}
+	}
+	if n := len(w.sim.Refunds()); n != 1 {
+		t.Errorf("%d refunds, want the other one's alone", n)
+	}
+	w.finish(t)
+	w.wantState(t, l.order, orders.Fulfilled)
+
+	if err := refund(t, w.testBundle, l, orders.RefundWish{Payment: other}); err != nil {
+		t.Error(err)
+	}
+	w.finish(t)
+	w.wantState(t, l.order, orders.Refunded)
+}
+
 // Surplus money is sent back by two processes while the payment that counts is refunded: then
 // the surplus one pays the order, and is sent back only if that was sooner. Nobody waits for
 // each other.
-func TestSurplusThatPaysTheOrderIsNotSentBack(t *testing.T) {
+func TestSurplusIsSentBackAmidRefunds(t *testing.T) {
 	t.Parallel()
 	s := openShopOfTwo(t)
 	for round := range 4 {
