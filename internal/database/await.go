@@ -81,8 +81,9 @@ func greet(ctx context.Context, config *pgx.ConnConfig) error {
 func awaitable(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
-		lasting := strings.HasPrefix(pg.Message, "unsupported startup parameter") || strings.HasPrefix(pg.Message, "no such")
-		return slices.Contains([]string{"57P01", "57P02", "57P03", "53300"}, pg.Code) || strings.HasPrefix(pg.Code, "08") && !lasting
+		lasting := func(start string) bool { return strings.HasPrefix(pg.Message, start) }
+		return slices.Contains([]string{"57P01", "57P02", "57P03", "53300"}, pg.Code) ||
+			strings.HasPrefix(pg.Code, "08") && !slices.ContainsFunc([]string{"unsupported startup parameter", "no such", "bouncer config error"}, lasting)
 	}
 	var network *net.OpError
 	var name *net.DNSError

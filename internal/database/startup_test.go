@@ -201,6 +201,7 @@ func TestAwait_WhatTheServerSays(t *testing.T) {
 		"Full":           {"53300", "sorry, too many clients already", true, ""},
 		"PoolerAlone":    {"08P01", "server login has been failing, try again later", true, ""},
 		"PoolerSetting":  {"08P01", "unsupported startup parameter: search_path", false, "search_path"},
+		"PoolerConfig":   {"08P01", "bouncer config error", false, "bouncer config error"},
 		"PoolerDatabase": {"08P01", "no such database: shop", false, "no such database"},
 		"Password":       {"28P01", `password authentication failed for user "me"`, false, `refuses the password of user "me"`},
 		"NotInHBA":       {"28000", "no pg_hba.conf entry", false, `does not let user "me" in: no pg_hba.conf entry`},
