@@ -63,6 +63,9 @@ func (h *Handler) handle(name string, provider Provider) gin.HandlerFunc {
 
 		if refused := h.refuse(c, provider); refused != nil {
 			log.Warn("delivery refused", "code", refused.Code, "status", refused.Status)
+			// Else the server would read the rest of the body before it lets the answer go,
+			// as long as the sender likes to take.
+			c.Header("Connection", "close")
 			problem.Write(c, *refused)
 			return
 		}

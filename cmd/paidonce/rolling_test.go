@@ -16,42 +16,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"paidonce/internal/devpg/devpgtest"
 	"paidonce/internal/stripesim"
-	"paidonce/migrations"
 )
-
-// Five processes of both kinds begin on an empty database at the same moment: one migrates,
-// the others wait for it, and all of them serve and work.
-func TestFiveProcessesOnAnEmptyDatabase(t *testing.T) {
-	t.Parallel()
-	s := newShop(t)
-	s.dsn = devpgtest.NewEmpty(t)
-	var all []*process
-	for range 3 {
-		all = append(all, s.start("work"))
-	}
-	var addrs []string
-	for range 2 {
-		addr := freeAddr(t)
-		addrs = append(addrs, addr)
-		all = append(all, s.at(addr).start("serve"))
-	}
-	for _, addr := range addrs {
-		s.eventually("a web process to be ready", func() bool { return ready(addr) })
-	}
-	s.dsnOpened(func(o *shop) {
-		for _, p := range all {
-			o.eventually("a process to listen", func() bool { return o.works(p) })
-		}
-		if got := o.one(`SELECT count(*) FROM (SELECT version_id FROM goose_db_version WHERE version_id > 0 GROUP BY 1 HAVING count(*) <> 1) AS twice`); got != "0" {
-			t.Errorf("%s migrations ran more than once", got)
-		}
-		if got, want := o.one(`SELECT max(version_id) FROM goose_db_version`), fmt.Sprint(migrations.Newest()); string(got) != want {
-			t.Errorf("the database is at %s, want %s", got, want)
-		}
-	})
-}
 
 // A deploy replaces every process while buyers pay: no order is lost, no delivery is tried
 // twice, and no job counts a failure.
@@ -109,14 +75,6 @@ func (s *shop) at(addr string) *shop {
 	there := *s
 	there.addr, there.env = addr, append(slices.Clip(s.env), "ADDR="+addr)
 	return &there
-}
-
-// dsnOpened looks into the database at s.dsn, which is another than the one the shop began with.
-func (s *shop) dsnOpened(look func(*shop)) {
-	s.t.Helper()
-	there := *s
-	there.db = openDB(s.t, s.dsn)
-	look(&there)
 }
 
 func ready(addr string) bool {

@@ -188,11 +188,23 @@ func (a *app) serve(ctx context.Context, listener net.Listener, queues []string)
 	})
 	running.Go(func() error {
 		<-ctx.Done()
-		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-		defer cancel()
-		return server.Shutdown(stopping)
+		return a.shut(context.WithoutCancel(ctx), server)
 	})
 	return running.Wait()
+}
+
+// shut lets requests in progress end, and then ends those that do not: a provider that hangs,
+// or a client that reads a byte a second, must not make an orderly stop a failed one. What such
+// a request had begun is written down, and goes on elsewhere.
+func (a *app) shut(ctx context.Context, server *http.Server) error {
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+	defer cancel()
+	err := server.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		a.log.Warn("stopping: requests in progress are cut off", "after", stopTimeout.String())
+		return server.Close()
+	}
+	return err
 }
 
 // router is the whole HTTP surface.
