@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -44,21 +42,10 @@ func TestPgBouncer_TransactionModeIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	for _, mode := range []string{"transaction", "statement"} {
-		env := map[string]string{"DATABASE_URL": bouncer(t, s.dsn, mode), "WAIT_FOR_DATABASE": "5s"}
-		for _, setting := range s.env {
-			name, value, _ := strings.Cut(setting, "=")
-			if _, set := env[name]; !set {
-				env[name] = value
-			}
-		}
+		env := s.environment()
+		env["DATABASE_URL"], env["WAIT_FOR_DATABASE"] = bouncer(t, s.dsn, mode), "5s"
 		for _, args := range [][]string{{"serve"}, {"work"}, {"migrate", "up"}} {
-			ctx, cancel := context.WithTimeout(t.Context(), patience) // of one that is not refused
-			var stderr strings.Builder
-			code := run(ctx, args, func(name string) string { return env[name] }, strings.NewReader(""), io.Discard, &stderr)
-			cancel()
-			if code != 1 || !strings.Contains(stderr.String(), "pooler in transaction mode") || !strings.Contains(stderr.String(), "pool_mode") {
-				t.Errorf("%s, %v: exit %d\n%s", mode, args, code, &stderr)
-			}
+			refused(t, env, "pooler in transaction mode", args...)
 		}
 	}
 }
