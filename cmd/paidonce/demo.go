@@ -23,7 +23,10 @@ worker process, all on free ports of this machine. It pays an order, delivers th
 times, and kills the worker between license and receipt; then come a refund that arrives before its
 payment, money that comes late, wrong money that a person accepts, and a dispute that is won. It
 prints one line per fact with the invariant that it shows (docs/tour.md), then stays up to be
-looked at. No account is needed, and nothing leaves this machine.`,
+looked at. No account is needed, and nothing leaves this machine.
+
+Without DATABASE_URL it starts a private Postgres: the one at PAIDONCE_PG_BIN, else one that is
+installed, else one that it downloads once into your cache (PAIDONCE_OFFLINE=1 forbids that).`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runDemo(cmd.Context(), e, exit)

@@ -266,7 +266,10 @@ func TestDownload_NextRunGoesOn(t *testing.T) {
 		asked   string
 	}{
 		"SameFile":  {func(*repository, string) {}, "bytes=60000-"},
-		"OtherFile": {func(r *repository, _ string) { r.tag = `"2"` }, "bytes=60000-"},
+		"OtherFile": {func(r *repository, part string) { // sent whole, in the same answer
+			r.tag = `"2"`
+			must(t, os.WriteFile(part, bytes.Repeat([]byte("x"), 60_000), 0o600))
+		}, "bytes=60000-"},
 		"Rotten": {func(_ *repository, part string) {
 			must(t, os.WriteFile(part, bytes.Repeat([]byte("x"), 60_000), 0o600))
 		}, "bytes=60000- "},
