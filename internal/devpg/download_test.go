@@ -265,7 +265,7 @@ func TestDownload_NextRunGoesOn(t *testing.T) {
 		between func(r *repository, part string)
 		asked   string
 	}{
-		"SameFile":  {func(*repository, string) {}, "bytes=60000-"},
+		"SameFile": {func(*repository, string) {}, "bytes=60000-"},
 		"OtherFile": {func(r *repository, part string) { // sent whole, in the same answer
 			r.tag = `"2"`
 			must(t, os.WriteFile(part, bytes.Repeat([]byte("x"), 60_000), 0o600))
