@@ -68,7 +68,7 @@ func (s *supply) binaries(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("%s is set, and %s has none from before", offlineEnv, cache)
 	}
 	if passed != nil {
-		s.tell.line("It will be kept in %s for a while only: %v", cache, passed)
+		s.tell.line("PostgreSQL will be kept in %s, and so for a while only: %v", cache, passed)
 	}
 
 	release, err := s.turn(ctx, tree+".lock")
