@@ -60,7 +60,7 @@ func TestCrashWindowsPage(t *testing.T) {
 // TestLinksInDocs: every relative link of a page leads to a file.
 func TestLinksInDocs(t *testing.T) {
 	t.Parallel()
-	for _, page := range []string{"README.md", "CHANGELOG.md", "docs"} {
+	for _, page := range []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs"} {
 		err := fs.WalkDir(os.DirFS(repo), page, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".md") {
 				return err
