@@ -57,6 +57,20 @@ func TestProductsImport(t *testing.T) {
 	}
 }
 
+// The products of docs/make-it-yours.md are a file that import takes.
+func TestProductsImport_OfThePage(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"DATABASE_URL": devpgtest.NewEmpty(t)}
+	files := blocks(read(t, repo+"/docs/make-it-yours.md"), "csv")
+	if len(files) != 1 {
+		t.Fatalf("the page has %d files of products", len(files))
+	}
+	code, out, errs := command(t, env, files[0], "products", "import", "-")
+	if code != 0 || !strings.Contains(out, "49.00 EUR") || !strings.Contains(out, "Imported: 2.") {
+		t.Errorf("import = %d\n%s%s", code, out, errs)
+	}
+}
+
 // The line that keygen prints is what the environment takes, in exactly this form.
 func TestLicense_KeygenThenVerify(t *testing.T) {
 	t.Parallel()
