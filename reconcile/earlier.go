@@ -41,7 +41,8 @@ ORDER BY f.id::text LIMIT @limit`
 			r.cursor = provider.Cursor(f.ID.String())
 		}
 		r.counts[string(StageEarlier)] += int64(len(findings))
-		if err := r.pageDone(ctx, time.Time{}); err != nil || len(findings) < earlierBatch {
+		more := len(findings) == earlierBatch
+		if err := r.pageDone(ctx, time.Time{}, more); err != nil || !more {
 			return err
 		}
 	}
@@ -71,7 +72,7 @@ func (r *run) lookAgain(ctx context.Context, f Finding) error {
 		o, err = r.Lists.Get(ctx, provider.ListSessions, f.ResourceID)
 	}
 	if errors.Is(err, provider.ErrNotFound) {
-		return r.note(ctx, f) // as before
+		return r.lookHere(ctx, f)
 	}
 	if err != nil {
 		return err
@@ -86,6 +87,20 @@ func (r *run) lookAgain(ctx context.Context, f Finding) error {
 		return r.note(ctx, f)
 	}
 	return r.settle(ctx, []provider.Object{o}, again, again)
+}
+
+// lookHere looks whether a payment still says that it was paid by an object which the provider
+// does not have.
+func (r *run) lookHere(ctx context.Context, f Finding) error {
+	var paid int64
+	const ask = `SELECT count(*) FROM payments WHERE provider = ? AND resource_id = ? AND status = 'succeeded'`
+	if err := r.DB.WithContext(ctx).Raw(ask, stripeName, f.ResourceID).Row().Scan(&paid); err != nil {
+		return fmt.Errorf("reading the payment: %w", err)
+	}
+	if f.Kind == PaidHere && paid == 0 {
+		return r.healed(ctx, f)
+	}
+	return r.note(ctx, f)
 }
 
 // lookAtCheckout finds out whether a checkout's opening was recorded meanwhile.

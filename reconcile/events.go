@@ -53,7 +53,7 @@ func (r *run) eventsOf(ctx context.Context, group int, w provider.Walk) error {
 		r.counts[string(StageEvents)] += int64(len(page.Objects))
 		r.crash("CW20")
 		r.cursor = provider.Cursor(strconv.Itoa(group) + "/" + string(page.Cursor))
-		err = r.pageDone(ctx, page.Cursor.Created())
+		err = r.pageDone(ctx, page.Cursor.Created(), page.More)
 		r.cursor = page.Cursor
 		if err != nil || !page.More {
 			return err

@@ -82,9 +82,17 @@ UPDATE reconcile_findings SET healed_at = ? WHERE provider = ? AND kind = ? AND 
 	return nil
 }
 
-// close ends the findings of earlier runs that this one has not seen, although it looked. Of
-// those about objects at the provider, it looked at what was made in its window, in its world.
-func (r *run) close(ctx context.Context, kinds []Kind, inWindow bool) error {
+// scope is of which findings a run can say that they are no more.
+type scope int
+
+const (
+	everywhere scope = iota // of our own rows
+	inWorld                 // of its mode and account
+	inWindow                // of objects made in its window, in its world
+)
+
+// close ends the findings of earlier runs that this one has not seen, although it looked.
+func (r *run) close(ctx context.Context, kinds []Kind, looked scope) error {
 	if r.options.DryRun {
 		return nil
 	}
@@ -92,10 +100,10 @@ func (r *run) close(ctx context.Context, kinds []Kind, inWindow bool) error {
 UPDATE reconcile_findings f SET healed_at = @now
 FROM reconcile_runs last
 WHERE last.id = f.run_id AND f.healed_at IS NULL AND f.run_id <> @run AND f.provider = @provider AND f.kind IN @kinds
-  AND (NOT @in_window OR (
-      last.livemode = @livemode AND last.account = @account AND f.object_at >= @since AND f.object_at < @until))`
+  AND (@everywhere OR (last.livemode = @livemode AND last.account = @account))
+  AND (NOT @in_window OR (f.object_at >= @since AND f.object_at < @until))`
 	err := r.DB.WithContext(ctx).Exec(closing, map[string]any{
-		"now": r.Now(), "run": r.id, "provider": stripeName, "kinds": kinds, "in_window": inWindow,
+		"now": r.Now(), "run": r.id, "provider": stripeName, "kinds": kinds, "everywhere": looked == everywhere, "in_window": looked == inWindow,
 		"livemode": r.Stripe.Livemode(), "account": r.Stripe.Account(), "since": r.options.Since, "until": r.options.Until,
 	}).Error
 	if err != nil {

@@ -44,7 +44,7 @@ func (r *run) inside(ctx context.Context) error {
 			return err
 		}
 	}
-	return r.close(ctx, hereKinds(), false)
+	return r.close(ctx, hereKinds(), everywhere)
 }
 
 // row is what a check finds.
@@ -86,7 +86,8 @@ WHERE found.resource > @after ORDER BY found.resource LIMIT @limit`
 			}
 		}
 		r.cursor = provider.Cursor(strconv.Itoa(number) + "/" + after)
-		if err := r.pageDone(ctx, time.Time{}); err != nil || len(rows) < insideBatch {
+		more := len(rows) == insideBatch
+		if err := r.pageDone(ctx, time.Time{}, more); err != nil || !more {
 			return err
 		}
 	}
@@ -135,7 +136,8 @@ func (r *run) orders(ctx context.Context, number int, after string) error {
 		if next == uuid.Nil {
 			r.cursor = provider.Cursor(strconv.Itoa(number+1) + "/")
 		}
-		if err := r.pageDone(ctx, time.Time{}); err != nil || next == uuid.Nil {
+		more := next != uuid.Nil
+		if err := r.pageDone(ctx, time.Time{}, more); err != nil || !more {
 			return err
 		}
 		id = next

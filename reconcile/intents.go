@@ -113,5 +113,8 @@ func (r *run) unrecordedIntent(k known, o provider.Object, state intentState) []
 		return []drift{{Finding: f, remedy: byCall, object: o, payment: k.ID}}
 	}
 	f := k.about(PaidUnrecorded, o.ID, o, state.theirs(), "not recorded; its payment is "+k.ours())
+	if k.Status != orders.StatusSucceeded {
+		f = k.about(PaidThere, k.checkout(), o, state.theirs(), k.ours())
+	}
 	return []drift{{Finding: f, remedy: byRead, object: o, payment: k.ID}}
 }

@@ -21,14 +21,17 @@ func (r *run) silence(ctx context.Context) error {
 	if err := r.settled(ctx); err != nil {
 		return err
 	}
-	if err := r.close(ctx, thereKinds(), true); err != nil {
+	if err := r.close(ctx, thereKinds(), inWindow); err != nil {
 		return err
 	}
 	patience := r.Silence
 	if patience == 0 {
 		patience = DefaultSilence
 	}
-	w := provider.Walk{Listing: provider.ListEvents, Since: r.earliestEvent(), Until: r.Now().UTC().Truncate(time.Second)}
+	w := provider.Walk{
+		Listing: provider.ListEvents, Since: r.earliestEvent(),
+		Until: r.Now().Add(time.Minute).UTC().Truncate(time.Second), // also what is of this second
+	}
 	w.Types = r.Events.EventTypes()
 	w.Types = w.Types[:min(len(w.Types), provider.MaxTypes)]
 	newest, err := r.Lists.Newest(ctx, w)
@@ -44,7 +47,7 @@ func (r *run) silence(ctx context.Context) error {
 			return err
 		}
 	}
-	return r.close(ctx, []Kind{WebhooksSilent}, false)
+	return r.close(ctx, []Kind{WebhooksSilent}, inWorld)
 }
 
 // settled closes what this run has found and what came right only later in it: an event of an

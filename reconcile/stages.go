@@ -95,24 +95,22 @@ func (r *run) walk(ctx context.Context, w provider.Walk, each func(context.Conte
 		// was recorded of it is there then, and nothing is done twice.
 		r.crash("CW20")
 		r.cursor = page.Cursor
-		if err := r.pageDone(ctx, page.Cursor.Created()); err != nil {
+		if err := r.pageDone(ctx, page.Cursor.Created(), page.More); err != nil || !page.More {
 			return err
-		}
-		if !page.More {
-			return nil
 		}
 	}
 }
 
-// pageDone stores how far the run is, tells it, and stops it when its time is used up.
-func (r *run) pageDone(ctx context.Context, at time.Time) error {
+// pageDone stores how far the run is, tells it, and stops it when its time is used up and there
+// is more: a stage whose last page is done is not stopped at, or it would never be left.
+func (r *run) pageDone(ctx context.Context, at time.Time, more bool) error {
 	if err := r.save(ctx); err != nil {
 		return err
 	}
 	if r.options.Progress != nil {
 		r.options.Progress(Progress{Stage: r.stage, At: at, Objects: r.objects(), Findings: r.counts[countFindings]})
 	}
-	if !r.deadline.IsZero() && !r.Now().Before(r.deadline) {
+	if more && !r.deadline.IsZero() && !r.Now().Before(r.deadline) {
 		return ErrUnfinished
 	}
 	return ctx.Err()
