@@ -76,19 +76,23 @@ func checks() []check {
     SELECT j.id::text AS resource, o.id AS order_id, j.kind || ': ' || j.state || ' after ' || j.attempt || ' attempts: ' ||
         left(coalesce(j.errors[array_upper(j.errors, 1)] ->> 'error', 'no error'), 200) AS ours
     FROM river_job j
-    LEFT JOIN payments p ON p.id::text = coalesce(j.args ->> 'payment_id', split_part(j.args ->> 'idempotency_key', ':', 2))
-    LEFT JOIN orders o ON o.id::text = coalesce(j.args ->> 'order_id', p.order_id::text)
+    CROSS JOIN LATERAL (SELECT coalesce(j.args ->> 'payment_id', j.args ->> 'order_id', split_part(j.args ->> 'idempotency_key', ':', 2)) AS id) about
+    LEFT JOIN payments p ON p.id::text = about.id
+    LEFT JOIN order_decisions d ON d.id::text = about.id
+    LEFT JOIN orders o ON o.id::text = coalesce(p.order_id::text, d.order_id::text, about.id)
     WHERE j.state IN ('discarded', 'cancelled')`},
 
 		{EffectUnknown, `
     SELECT s.idempotency_key AS resource, s.order_id, 'mail ' || s.kind || ': ' || s.state AS ours
     FROM sent_receipts s
-    WHERE s.state = 'unknown' OR (s.state = 'sending' AND s.sending_until < now() - interval '1 hour')
+    WHERE (s.state = 'unknown' AND (s.resend_at IS NULL OR s.resend_at < now() - interval '1 hour'))
+       OR (s.state = 'sending' AND s.sending_until < now() - interval '1 hour')
     UNION ALL
-    SELECT c.idempotency_key, coalesce(p.order_id, o.id), 'call: ' || c.state || coalesce(', ' || left(c.last_error, 200), '')
+    SELECT c.idempotency_key, coalesce(p.order_id, o.id, d.order_id), 'call: ' || c.state || coalesce(', ' || left(c.last_error, 200), '')
     FROM provider_calls c
     LEFT JOIN payments p ON p.id = c.subject_id
     LEFT JOIN orders o ON o.id = c.subject_id
+    LEFT JOIN order_decisions d ON d.id = c.subject_id
     WHERE c.state IN ('unknown', 'sending') AND coalesce(c.last_sent_at, c.created_at) < now() - interval '1 hour'`},
 	}
 }

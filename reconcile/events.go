@@ -20,7 +20,7 @@ import (
 // More types than one listing takes are walked through one group after the other; the cursor
 // begins with the group's number.
 func (r *run) events(ctx context.Context) error {
-	groups := slices.Collect(slices.Chunk(r.Events.EventTypes(), provider.MaxTypes))
+	groups := slices.Collect(slices.Chunk(webhooks.StripeEventTypes(), provider.MaxTypes))
 	from, rest, _ := strings.Cut(string(r.cursor), "/")
 	first, err := strconv.Atoi(from)
 	if err != nil {

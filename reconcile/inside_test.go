@@ -102,7 +102,7 @@ func TestRun_EachInsideFault(t *testing.T) {
 		},
 		{
 			"a mail of which nobody knows", reconcile.EffectUnknown,
-			`UPDATE sent_receipts SET state = 'unknown', sent_at = NULL`, `UPDATE sent_receipts SET state = 'sent', sent_at = now()`,
+			`UPDATE sent_receipts SET state = 'unknown', unknowns = 1, sent_at = NULL`, `UPDATE sent_receipts SET state = 'sent', sent_at = now()`,
 		},
 		{
 			"a call whose sender died", reconcile.EffectUnknown,
@@ -255,7 +255,7 @@ func TestRun_DryRunChangesNothing(t *testing.T) {
 	b.mute.Store(true)
 	b.paid()
 	b.mute.Store(false)
-	b.exec(`UPDATE sent_receipts SET state = 'unknown', sent_at = NULL`)
+	b.exec(`UPDATE sent_receipts SET state = 'unknown', unknowns = 1, sent_at = NULL`)
 	before := b.everything()
 
 	o := b.window()
@@ -293,7 +293,7 @@ func TestAck(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.told()
-	b.exec(`UPDATE sent_receipts SET state = 'unknown', sent_at = NULL`)
+	b.exec(`UPDATE sent_receipts SET state = 'unknown', unknowns = 1, sent_at = NULL`)
 	f := b.wantFound("before", reconcile.EffectUnknown).Findings[0]
 
 	for _, bad := range [][3]string{
@@ -327,7 +327,7 @@ func TestAck(t *testing.T) {
 	// It heals and comes back: that is news again.
 	b.exec(`UPDATE sent_receipts SET state = 'sent', sent_at = now()`)
 	b.wantRun("put right", reconcile.Clean, "")
-	b.exec(`UPDATE sent_receipts SET state = 'unknown', sent_at = NULL`)
+	b.exec(`UPDATE sent_receipts SET state = 'unknown', unknowns = 1, sent_at = NULL`)
 	b.wantFound("again", reconcile.EffectUnknown)
 }
 

@@ -32,7 +32,7 @@ func (r *run) silence(ctx context.Context) error {
 		Listing: provider.ListEvents, Since: r.earliestEvent(),
 		Until: r.Now().Add(time.Minute).UTC().Truncate(time.Second), // also what is of this second
 	}
-	w.Types = r.Events.EventTypes()
+	w.Types = webhooks.StripeEventTypes()
 	w.Types = w.Types[:min(len(w.Types), provider.MaxTypes)]
 	newest, err := r.Lists.Newest(ctx, w)
 	if err != nil {

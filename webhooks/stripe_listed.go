@@ -11,17 +11,6 @@ import (
 	"paidonce/internal/provider"
 )
 
-// EventTypes are the types of events that say something about payments: what an endpoint has
-// to be subscribed to, and what is looked for where deliveries may have been missed.
-func (s *Stripe) EventTypes() []string {
-	return []string{
-		"checkout.session.completed", "checkout.session.async_payment_succeeded",
-		"checkout.session.async_payment_failed", "checkout.session.expired",
-		"payment_intent.succeeded", "payment_intent.processing", "payment_intent.canceled",
-		"charge.succeeded",
-	}
-}
-
 // Listed reads the envelope of an event that was fetched from the provider's API instead of
 // being posted here: nothing is signed, and the account is the one whose events were asked for.
 func (s *Stripe) Listed(body []byte, account string) (Envelope, error) {
