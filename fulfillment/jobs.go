@@ -23,6 +23,7 @@ import (
 //	send_refund       send_refund      30        1 s … 1 h    40 s     19 h: before the key is forgotten
 //	send_receipt      send_receipt     40        1 s … 1 h    60 s     29 h
 //	read_payment      read_payment     80        1 s … 1 h    40 s     3 d: as long as Stripe redelivers
+//	reconcile         reconcile        25        1 s … 1 h    60 s     14 h: of dying; what it finds is no failure
 //	sweep_parked      maintenance      1         none         20 s     the next one comes in 30 s
 func limitsOf(kind string) limits {
 	switch kind {
@@ -40,6 +41,8 @@ func limitsOf(kind string) limits {
 		return limits{queue: "send_receipt", attempts: 40, longest: time.Hour, timeout: 60 * time.Second}
 	case kindReadPayment:
 		return limits{queue: "read_payment", attempts: 80, longest: time.Hour, timeout: 40 * time.Second}
+	case kindReconcile:
+		return limits{queue: "reconcile", attempts: 25, longest: time.Hour, timeout: 60 * time.Second}
 	case kindSweepParked:
 		return limits{queue: "maintenance", attempts: 1, longest: time.Second, timeout: 20 * time.Second}
 	}
@@ -54,6 +57,7 @@ const (
 	kindSendRefund     = "send_refund"
 	kindSendReceipt    = "send_receipt"
 	kindReadPayment    = "read_payment"
+	kindReconcile      = "reconcile"
 	kindSweepParked    = "sweep_parked"
 )
 
@@ -61,7 +65,7 @@ const (
 func kinds() []string {
 	return []string{
 		kindFulfillOrder, kindCreateCheckout, kindExpireCheckout, kindNotifyProvider, kindSendRefund, kindSendReceipt,
-		kindReadPayment, kindSweepParked,
+		kindReadPayment, kindReconcile, kindSweepParked,
 	}
 }
 
@@ -181,6 +185,12 @@ type ReadPaymentArgs struct {
 
 // Kind implements river.JobArgs.
 func (ReadPaymentArgs) Kind() string { return kindReadPayment }
+
+// ReconcileArgs asks to compare ourselves with the provider.
+type ReconcileArgs struct{}
+
+// Kind implements river.JobArgs.
+func (ReconcileArgs) Kind() string { return kindReconcile }
 
 // SweepParkedArgs asks to release parked deliveries whose resource is known by now.
 type SweepParkedArgs struct{}

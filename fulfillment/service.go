@@ -31,6 +31,11 @@ type Service struct {
 	// outcome. It must exceed the mailer's own deadline.
 	SendLease time.Duration
 
+	// Reconcile does a part of a run that compares us with the provider, within ReconcileBudget,
+	// and tells whether there is more. It is a function, since reconcile is above this package;
+	// nil: this process does not.
+	Reconcile func(ctx context.Context) (more bool, err error)
+
 	Now func() time.Time
 	Log *slog.Logger
 

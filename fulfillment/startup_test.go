@@ -48,7 +48,7 @@ func TestCheckTimes(t *testing.T) {
 		},
 		"a rescue while the job may still run": {func(w *world) { w.rescue = 50 * time.Second }, []string{
 			"create_checkout: its timeout and the soft stop (50s)", "expire_checkout: its timeout", "notify_provider: its timeout", "send_refund: its timeout",
-			"send_receipt: its timeout", "read_payment: its timeout",
+			"send_receipt: its timeout", "read_payment: its timeout", "reconcile: its timeout",
 		}},
 		"a horizon beyond the key's life": {
 			change(kindNotifyProvider, func(l *limits) { l.attempts = 40 }), []string{"notify_provider: the time it is tried for (28h"},

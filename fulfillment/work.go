@@ -94,6 +94,7 @@ func Workers(s *Service) *river.Workers {
 	add(workers, s, func(ctx context.Context, a ReadPaymentArgs, done Complete) error {
 		return s.ReadPayment(ctx, a.PaymentID, done)
 	})
+	add(workers, s, func(ctx context.Context, _ ReconcileArgs, _ Complete) error { return s.reconcile(ctx) })
 	add(workers, s, func(ctx context.Context, _ SweepParkedArgs, done Complete) error {
 		if err := s.SweepParked(ctx, done); err != nil {
 			// Not a dead letter: the next sweep is half a minute away, and sees the same.
@@ -217,7 +218,7 @@ func instruct(err error, next again) error {
 		return river.JobSnooze(max(time.Until(later.until), time.Second))
 	case errors.Is(err, provider.ErrInFlight):
 		return river.JobSnooze(takeOverAfter)
-	case errors.Is(err, errBeingRead):
+	case errors.Is(err, errBeingRead), errors.Is(err, errMoreToDo):
 		return river.JobSnooze(time.Second)
 	case errors.Is(err, errMailNotConfigured), errors.Is(err, provider.ErrNotConfigured), errors.Is(err, provider.ErrOtherWorld):
 		return river.JobSnooze(mailPause)

@@ -124,7 +124,8 @@ func (r *Runner) Run(ctx context.Context, o Options) (Report, error) {
 	}
 	o = o.filled(r.Now())
 	if !o.Since.Before(o.Until) {
-		return Report{Outcome: Unsure}, fmt.Errorf("since (%s) must be before until (%s)", o.Since.Format(time.RFC3339), o.Until.Format(time.RFC3339))
+		err := fmt.Errorf("since (%s) must be before until (%s)", o.Since.Format(time.RFC3339), o.Until.Format(time.RFC3339))
+		return Report{Provider: stripeName, Outcome: Unsure, Error: err.Error()}, err
 	}
 	deadline := time.Time{}
 	if o.Budget > 0 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+	"gorm.io/gorm"
 
 	"paidonce/internal/provider"
 	"paidonce/webhooks"
@@ -56,14 +57,8 @@ func (r *run) settled(ctx context.Context) error {
 	if r.options.DryRun {
 		return nil
 	}
-	for {
-		taken, err := r.Drainer.Drain(ctx)
-		if err != nil {
-			return fmt.Errorf("draining: %w", err)
-		}
-		if taken == 0 {
-			break
-		}
+	if err := r.sweep(ctx); err != nil {
+		return err
 	}
 	const settled = `
 UPDATE reconcile_findings f SET healed_at = @now
@@ -80,6 +75,44 @@ WHERE f.run_id = @run AND f.healed_at IS NULL AND (
 		return fmt.Errorf("closing what came right: %w", err)
 	}
 	return nil
+}
+
+// sweepFor bounds the wait for events that wait for one another, and that other drainers may
+// have at this moment.
+const (
+	sweepFor  = 3 * time.Second
+	sweepWait = 50 * time.Millisecond
+)
+
+// sweep brings back what waits for something that was learned meanwhile, and drains it.
+func (r *run) sweep(ctx context.Context) error {
+	const waiting = `
+SELECT count(*) FROM reconcile_findings f JOIN webhook_deliveries d ON d.provider = f.provider AND d.event_id = f.resource_id
+WHERE f.run_id = ? AND f.kind = ? AND f.healed_at IS NULL AND d.processed_at IS NULL`
+	timer := time.NewTimer(sweepFor)
+	defer timer.Stop()
+	for {
+		var left int64
+		if err := r.DB.WithContext(ctx).Raw(waiting, r.id, EventMissed).Row().Scan(&left); err != nil {
+			return fmt.Errorf("looking what waits: %w", err)
+		}
+		if left == 0 {
+			return nil
+		}
+		if err := r.Service.SweepParked(ctx, func(*gorm.DB) error { return nil }); err != nil {
+			return err
+		}
+		if _, err := r.Drainer.Drain(ctx); err != nil {
+			return fmt.Errorf("draining: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timer.C:
+			return nil
+		case <-time.After(sweepWait):
+		}
+	}
 }
 
 // unheard is the finding that nobody hears the provider; nil if somebody does, or if nothing

@@ -38,6 +38,7 @@ type app struct {
 	stripe    *provider.Stripe // nil: not configured
 	queue     *fulfillment.Queue
 	service   *fulfillment.Service
+	events    *webhooks.Stripe             // reads Stripe's events
 	providers map[string]webhooks.Provider // every provider there is, for parsing
 	crash     func(window string)          // nil in production
 }
@@ -65,7 +66,9 @@ func newApp(ctx context.Context, cfg config, log *slog.Logger, crash func(string
 		DB: db.Gorm, Orders: a.orders, Licenses: a.licenses, Inbox: a.inbox, Calls: calls, Stripe: a.stripe, Queue: a.queue,
 		Mailer: cfg.mailer, MailFrom: cfg.MailFrom, Resend: fulfillment.Resend(cfg.MailResend), SendLease: fulfillment.DefaultSendLease, Now: database.Now, Log: log, Crash: crash,
 	}
-	a.providers = map[string]webhooks.Provider{"stripe": &webhooks.Stripe{Secrets: cfg.webhookSecrets, Tolerance: cfg.WebhookTolerance}}
+	a.events = &webhooks.Stripe{Secrets: cfg.webhookSecrets, Tolerance: cfg.WebhookTolerance}
+	a.providers = map[string]webhooks.Provider{"stripe": a.events}
+	a.service.Reconcile = a.reconcilePart
 	return a, nil
 }
 
@@ -86,6 +89,9 @@ func (a *app) workers(queues []string) (*river.Client[*sql.Tx], error) {
 		return nil, err
 	}
 	client, err := fulfillment.NewClient(a.db, fulfillment.Workers(a.service), queues, a.cfg.Workers, a.queueLog())
+	if err == nil && a.stripe != nil && a.cfg.ReconcileEvery > 0 {
+		err = fulfillment.ReconcileEvery(client, a.cfg.ReconcileEvery)
+	}
 	a.queue.Client = client
 	return client, err
 }

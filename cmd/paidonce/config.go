@@ -44,6 +44,10 @@ type settings struct {
 	Workers              int           `env:"WORKERS"                envDefault:"4"`
 	DBMaxConns           int32         `env:"DB_MAX_CONNS"           envDefault:"20"`
 	WaitForDatabase      time.Duration `env:"WAIT_FOR_DATABASE"      envDefault:"60s"`
+	ReconcileEvery       time.Duration `env:"RECONCILE_EVERY"        envDefault:"1h"`
+	ReconcileSilence     time.Duration `env:"RECONCILE_SILENCE"      envDefault:"1h"`
+	ReconcileRate        int           `env:"RECONCILE_RATE"         envDefault:"10"`
+	MetricsToken         string        `env:"METRICS_TOKEN"`
 }
 
 // config is the settings, checked and read into what the packages take.
@@ -108,6 +112,8 @@ func loadConfig(getenv func(string) string, n needs) (config, error) {
 		{"WEBHOOK_TOLERANCE", int64(c.WebhookTolerance)},
 		{"WORKERS", int64(c.Workers)},
 		{"DB_MAX_CONNS", int64(c.DBMaxConns)},
+		{"RECONCILE_SILENCE", int64(c.ReconcileSilence)},
+		{"RECONCILE_RATE", int64(c.ReconcileRate)},
 	} {
 		if number.value <= 0 && !slices.Contains(unreadable, number.name) {
 			fault(number.name, "must be more than zero")
@@ -115,6 +121,12 @@ func loadConfig(getenv func(string) string, n needs) (config, error) {
 	}
 	if c.WaitForDatabase < 0 {
 		fault("WAIT_FOR_DATABASE", "must not be less than zero")
+	}
+	if c.ReconcileEvery != 0 && c.ReconcileEvery < minReconcileEvery && !slices.Contains(unreadable, "RECONCILE_EVERY") {
+		fault("RECONCILE_EVERY", "must be at least %s, or 0 for never", minReconcileEvery)
+	}
+	if c.MetricsToken != "" && len(c.MetricsToken) < 16 {
+		c.warnings = append(c.warnings, "METRICS_TOKEN is shorter than 16 characters: it could be guessed")
 	}
 	if c.WebhookMaxBody > maxWebhookBody {
 		fault("WEBHOOK_MAX_BODY_BYTES", "must be at most %d: reading JSON that is nested that deep needs the stack of the whole process", maxWebhookBody)
@@ -124,6 +136,10 @@ func loadConfig(getenv func(string) string, n needs) (config, error) {
 	}
 	return c, nil
 }
+
+// minReconcileEvery bounds RECONCILE_EVERY: a run costs the provider some requests, and
+// looks at every order.
+const minReconcileEvery = time.Minute
 
 // maxWebhookBody bounds WEBHOOK_MAX_BODY_BYTES: 4 MiB is ten times the largest event seen.
 const maxWebhookBody = 4 << 20

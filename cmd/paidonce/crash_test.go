@@ -20,8 +20,8 @@ func fulfilledOnce() outcome {
 type crash struct {
 	window string
 
-	// in is the process that dies: "web" or "worker". A worker dies on what a web process
-	// that lives has made.
+	// in is the process that dies: "web", "worker" or "reconcile". A worker dies on what a web
+	// process that lives has made, and reconcile on a payment that no webhook tells of.
 	in string
 
 	// left is what the dead process leaves behind: a query, and its answer. It is asked with
@@ -68,6 +68,9 @@ func TestCrashWindows(t *testing.T) {
 		// The answer to a request of our own.
 		{window: "CW17", in: "web", left: `SELECT count(*) FROM api_requests WHERE status IS NULL`, found: "1"},
 
+		// A page of a reconcile run, which has found what no webhook told.
+		{window: "CW20", in: "reconcile", left: `SELECT count(*) FROM reconcile_runs r, webhook_deliveries d WHERE r.finished_at IS NULL AND r.cursor = '' AND d.source = 'reconcile'`, found: ">0"},
+
 		// A mail, and TX4. Nobody can know whether the mail of CW13 or CW14 went out, so each
 		// is sent once more; the license does not wait for it.
 		{window: "CW12", in: "worker", left: `SELECT state FROM sent_receipts WHERE order_id = ?`, found: "intended"},
@@ -108,6 +111,9 @@ func TestCrashWindows(t *testing.T) {
 				s.web()
 			}
 			s.start("work")
+			if c.in == "reconcile" {
+				s.reconcile()
+			}
 			if c.in == "web" && !isDelivery(c.window) {
 				s.pay(order) // the checkout that the dead process was opening
 			}
@@ -254,6 +260,13 @@ func (s *shop) crashIn(c crash) uuid.UUID {
 		doomed := s.start(args...)
 		s.pay(order)
 		doomed.dies()
+		return order
+	}
+	if c.in == "reconcile" {
+		s.web()
+		order := s.order()
+		s.payUntold(order)
+		s.start("reconcile", "--until", s.soon(), "--crash-at", c.window).dies()
 		return order
 	}
 	doomed := s.web("--crash-at", c.window)

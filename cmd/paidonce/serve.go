@@ -211,6 +211,7 @@ func (a *app) shut(ctx context.Context, server *http.Server) error {
 func (a *app) router() http.Handler {
 	router := web.NewRouter(a.log)
 	(&web.Health{SQL: a.db.SQL, Log: a.log}).Register(router)
+	(&web.Metrics{Token: a.cfg.MetricsToken, Standing: a.standing, Now: database.Now, Log: a.log}).Register(router)
 	if a.cfg.AppSecret != "" {
 		(&web.Orders{
 			DB: a.db.Gorm, Store: a.orders, Licenses: a.licenses, Service: a.service, Merchant: a.merchant(),

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -78,7 +79,8 @@ func newShop(t *testing.T) *shop {
 	s.env = append(os.Environ(),
 		"ADDR="+s.addr, "APP_SECRET="+strings.Repeat("s", 40),
 		"STRIPE_SECRET_KEY=sk_test_shop", "STRIPE_WEBHOOK_SECRETS="+secret, "STRIPE_API_BASE="+api.URL,
-		key.EnvLine(), "SMTP_URL="+s.mail.URL(), "MAIL_FROM=Shop <shop@shop.example>", "WORKERS=2", "DB_MAX_CONNS=10")
+		key.EnvLine(), "SMTP_URL="+s.mail.URL(), "MAIL_FROM=Shop <shop@shop.example>", "WORKERS=2", "DB_MAX_CONNS=10",
+		"RECONCILE_EVERY=0")
 	product := orders.Product{SKU: "KEY-1", Name: "Key", UnitMinor: 1999, Currency: "usd"}
 	if err := orders.New(s.db.Gorm).ImportProducts(t.Context(), []orders.Product{product}); err != nil {
 		t.Fatal(err)
@@ -225,6 +227,46 @@ func (s *shop) pay(order uuid.UUID) stripesim.Payment {
 	return paid
 }
 
+// payUntold pays the order and delivers none of the events.
+func (s *shop) payUntold(order uuid.UUID) {
+	s.t.Helper()
+	if _, err := s.sim.Pay(s.session(order), stripesim.PayOptions{Hold: true}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// soon is a time after everything that has happened, as a flag.
+func (s *shop) soon() string { return time.Now().Add(time.Minute).UTC().Format(time.RFC3339) }
+
+// environment is the configuration of the shop's processes, as a command takes it.
+func (s *shop) environment() map[string]string {
+	env := map[string]string{}
+	for _, pair := range s.env {
+		name, value, _ := strings.Cut(pair, "=")
+		env[name] = value
+	}
+	env["DATABASE_URL"] = s.dsn
+	return env
+}
+
+// reconcile runs a process that does, to its end, and returns its exit status.
+func (s *shop) reconcile(flags ...string) (status int, stdout string) {
+	s.t.Helper()
+	cmd := exec.Command(os.Args[0], append([]string{"reconcile", "--until", s.soon()}, flags...)...)
+	cmd.Env = append(slices.Clip(s.env), "DATABASE_URL="+s.dsn)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		s.t.Fatal(err)
+	}
+	if errs.Len() > 0 {
+		s.t.Logf("reconcile said:\n%s", &errs)
+	}
+	return cmd.ProcessState.ExitCode(), string(out)
+}
+
 // session waits for the order's checkout to be open, and returns its id.
 func (s *shop) session(order uuid.UUID) string {
 	s.t.Helper()
@@ -274,6 +316,7 @@ func (s *shop) timePasses() {
 	s.exec(`UPDATE provider_calls SET sending_until = now() WHERE state = 'sending'`)
 	s.exec(`UPDATE api_requests SET locked_until = now() WHERE status IS NULL`)
 	s.exec(`UPDATE sent_receipts SET sending_until = now() WHERE state = 'sending'`)
+	s.exec(`UPDATE reconcile_runs SET beat_at = now() - interval '1 hour' WHERE finished_at IS NULL`)
 	s.exec(`UPDATE river_job SET attempted_at = attempted_at - interval '1 hour' WHERE state = 'running'`)
 	s.exec(`UPDATE river_job SET scheduled_at = now() WHERE state IN ('scheduled', 'retryable')`)
 	s.exec(`DELETE FROM river_leader`)
