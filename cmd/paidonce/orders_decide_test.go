@@ -15,14 +15,7 @@ import (
 // desk gives a command as a person does, with the shop's configuration.
 func (s *shop) desk(args ...string) (code int, out, errs string) {
 	s.t.Helper()
-	env := map[string]string{"DATABASE_URL": s.dsn}
-	for _, pair := range s.env {
-		name, value, _ := strings.Cut(pair, "=")
-		if name != "DATABASE_URL" {
-			env[name] = value
-		}
-	}
-	return command(s.t, env, "", args...)
+	return command(s.t, s.environment(), "", args...)
 }
 
 // decide gives a command that decides, and reads what it printed.

@@ -57,16 +57,6 @@ func TestStart_Refuses(t *testing.T) {
 	}
 }
 
-// environment is the shop's configuration.
-func (s *shop) environment() map[string]string {
-	env := map[string]string{}
-	for _, setting := range s.env {
-		name, value, _ := strings.Cut(setting, "=")
-		env[name] = value
-	}
-	return env
-}
-
 // refused runs a command that has to end by itself, and say so.
 func refused(t *testing.T, env map[string]string, want string, args ...string) {
 	t.Helper()
