@@ -97,6 +97,10 @@ func TestAttention(t *testing.T) {
 			VALUES (?, 'stripe', false, '', ?, ?, '', '', now() - interval '1 hour', ?, CASE WHEN ? = 'sending' THEN now() - interval '10 minutes' END, nullif(?, ''))`,
 			operation+":x", operation, subject, state, state, more)
 	}
+	unknownMail := func(w world) {
+		w.b.exec(w.t, `INSERT INTO sent_receipts (order_id, kind, subject_id, idempotency_key, state, unknowns, created_at, updated_at)
+			VALUES (?, 'receipt', 'x', 'x', 'unknown', 1, now(), now())`, w.o.ID)
+	}
 	for name, test := range map[string]struct {
 		make   func(w world)
 		want   fulfillment.AttentionKind
@@ -184,12 +188,20 @@ func TestAttention(t *testing.T) {
 			func(w world) { w.b.exec(w.t, `UPDATE payments SET status = 'expired' WHERE id = ?`, w.payment) },
 		},
 		"a mail with an unknown outcome": {
-			func(w world) {
-				w.b.exec(w.t, `INSERT INTO sent_receipts (order_id, kind, subject_id, idempotency_key, state, unknowns, created_at, updated_at)
-					VALUES (?, 'receipt', 'x', 'x', 'unknown', 1, now(), now())`, w.o.ID)
-			},
+			func(w world) { unknownMail(w) },
 			fulfillment.AttentionMailUnknown,
 			func(w world) { w.b.exec(w.t, `UPDATE sent_receipts SET resend_at = now() + interval '15 minutes'`) },
+		},
+		"a mail that was to be sent once more, and has nobody to do it": {
+			func(w world) {
+				unknownMail(w)
+				w.b.exec(w.t, `UPDATE sent_receipts SET resend_at = now()`)
+				w.b.job(w.t, "send_receipt", "discarded", map[string]any{"order_id": w.o.ID, "about": "receipt", "subject_id": "x"})
+			},
+			fulfillment.AttentionJob,
+			func(w world) {
+				w.b.exec(w.t, `UPDATE sent_receipts SET state = 'sent', sent_at = now(), resend_at = NULL`)
+			},
 		},
 		"a mail that cannot go out": {
 			func(w world) {
