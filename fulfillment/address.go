@@ -18,6 +18,7 @@ type Readdressed struct {
 	State     ReceiptState `json:"state"` // now
 	Sending   bool         `json:"sending"`
 	To        string       `json:"to"` // where it goes, or went
+	Unknowns  int          `json:"-"`
 }
 
 // CorrectEmail gives an order another address. Mails of which nothing can have gone out are
@@ -49,7 +50,7 @@ func (s *Service) CorrectEmail(ctx context.Context, orderID uuid.UUID, email str
 // the old key with the old one.
 func (s *Service) readdress(ctx context.Context, tx *gorm.DB, order orders.Order, now time.Time) ([]Readdressed, error) {
 	const list = `
-SELECT kind, subject_id, state, request->>'to' AS to FROM sent_receipts WHERE order_id = ? ORDER BY created_at, kind, subject_id FOR UPDATE`
+SELECT kind, subject_id, state, unknowns, request->>'to' AS to FROM sent_receipts WHERE order_id = ? ORDER BY created_at, kind, subject_id FOR UPDATE`
 	const freeze = `
 UPDATE sent_receipts
 SET state = 'intended', last_error = NULL, key_service = NULL, key_used_at = NULL, updated_at = @now,
@@ -64,7 +65,7 @@ WHERE order_id = @order_id AND kind = @kind AND subject_id = @subject_id`
 		m := &mails[i]
 		// Invariant I7: only what certainly did not go out is sent to another address.
 		// Without it: whoever got the mail gets it again, or two people have the license.
-		if m.To == order.Email || (m.State != ReceiptIntended && m.State != ReceiptParked) {
+		if m.To == order.Email || m.Unknowns > 0 || (m.State != ReceiptIntended && m.State != ReceiptParked) {
 			continue
 		}
 		args := SendReceiptArgs{OrderID: order.ID, About: m.Kind, SubjectID: m.SubjectID}

@@ -124,7 +124,7 @@ FROM sent_receipts WHERE order_id = @order_id AND kind = @kind AND subject_id = 
 		return sentReceipt{}, err
 	}
 	if len(found) == 0 {
-		return sentReceipt{}, errors.New("the mail was never written down")
+		return sentReceipt{}, ErrNoMail
 	}
 	return found[0], nil
 }

@@ -53,7 +53,7 @@ CREATE TABLE order_decisions (
     reason       text        NOT NULL,
     decided_at   timestamptz NOT NULL,
     CONSTRAINT order_decisions_pkey PRIMARY KEY (id),
-    CONSTRAINT order_decisions_action CHECK (action IN ('accept', 'cancel', 'refund', 'email')),
+    CONSTRAINT order_decisions_action CHECK (action IN ('accept', 'cancel', 'refund', 'email', 'mail')),
     CONSTRAINT order_decisions_has_who_and_why CHECK (decided_by <> '' AND reason <> ''),
     CONSTRAINT order_decisions_amount_whole CHECK ((amount_minor IS NULL) = (currency IS NULL)),
     CONSTRAINT order_decisions_refund_has_payment CHECK (action <> 'refund' OR (payment_id IS NOT NULL AND amount_minor > 0))

@@ -37,6 +37,7 @@ const (
 	ActionCancel Action = "cancel" // call the order off
 	ActionRefund Action = "refund" // send money back
 	ActionEmail  Action = "email"  // mail goes to another address
+	ActionMail   Action = "mail"   // a mail whose outcome nobody knows is sent again, or taken for sent
 )
 
 // Ruling is a row of order_decisions: what a person decided, with who and why.

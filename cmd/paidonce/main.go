@@ -71,8 +71,8 @@ Configuration is read from the environment; .env.example documents every variabl
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		newServe(e), newWork(e), newDemo(e), newSim(e),
-		newMigrate(e), newProducts(e), newOrders(e), newDeliveries(e), newJobs(e), newReconcile(e), newLicense(e), newStripe(e),
-		newBench(e), newHealth(e), newVersion(e),
+		newMigrate(e), newProducts(e), newOrders(e), newDeliveries(e), newJobs(e), newMails(e), newReconcile(e),
+		newLicense(e), newStripe(e), newBench(e), newHealth(e), newVersion(e),
 	)
 	return root
 }
