@@ -11,7 +11,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"paidonce/fulfillment"
 	"paidonce/internal/stripesim"
+	"paidonce/orders"
 )
 
 // says gives a command, and expects it to end well and to say each of these.
@@ -229,15 +231,38 @@ func TestProducts_Active(t *testing.T) {
 	s.order()
 }
 
-// TestCommandsOfOperations: every command that docs/operations.md tells a person to give, at
-// night, is there, with its flags.
+// TestCommandsOfOperations: every command that docs/operations.md, or an order that needs
+// attention, tells a person to give is there, with its flags.
 func TestCommandsOfOperations(t *testing.T) {
 	t.Parallel()
-	root := newRoot(&surroundings{})
-	found := 0
+	var lines []string
 	for _, match := range regexp.MustCompile("(?m)`(paidonce [^`]+)`|^    (paidonce .+)$").FindAllStringSubmatch(read(t, repo+"/docs/operations.md"), -1) {
-		line := match[1] + match[2]
-		found++
+		lines = append(lines, match[1]+match[2])
+	}
+	if len(lines) < 10 {
+		t.Errorf("found %d commands; is the pattern still right?", len(lines))
+	}
+	for _, kind := range []fulfillment.AttentionKind{
+		fulfillment.AttentionReview, fulfillment.AttentionSurplus, fulfillment.AttentionRefundFailed, fulfillment.AttentionDelivery,
+		fulfillment.AttentionJob, fulfillment.AttentionCall, fulfillment.AttentionCallUnknown, fulfillment.AttentionCallStuck,
+		fulfillment.AttentionMailUnknown, fulfillment.AttentionMailParked,
+	} {
+		for _, subject := range []string{"checkout:1", "refund:1", "fulfill:1"} {
+			commands := settling(fulfillment.Attention{Kind: kind, Subject: subject}, orders.Order{Number: 1})
+			if len(commands) == 0 {
+				t.Errorf("nothing settles %s of %s", kind, subject)
+			}
+			for _, line := range commands {
+				if strings.HasPrefix(line, "paidonce ") {
+					lines = append(lines, line)
+				} else if !strings.HasPrefix(line, "none: ") {
+					t.Errorf("%s: %q is neither a command nor says that there is none", kind, line)
+				}
+			}
+		}
+	}
+	root := newRoot(&surroundings{})
+	for _, line := range lines {
 		cmd, rest, err := root.Find(strings.Fields(line)[1:])
 		if err != nil || cmd.HasSubCommands() && len(rest) > 0 {
 			t.Errorf("%q: there is no such command: %v", line, err)
@@ -248,8 +273,5 @@ func TestCommandsOfOperations(t *testing.T) {
 				t.Errorf("%q: %s has no flag --%s", line, cmd.CommandPath(), flag[1])
 			}
 		}
-	}
-	if found < 10 {
-		t.Errorf("found %d commands; is the pattern still right?", found)
 	}
 }

@@ -219,8 +219,10 @@ func settling(one fulfillment.Attention, o orders.Order) []string {
 		}
 	case fulfillment.AttentionCallUnknown, fulfillment.AttentionCallStuck:
 		return []string{"paidonce jobs list --state all --order " + order, "paidonce jobs retry --all --order " + order}
-	case fulfillment.AttentionMailUnknown, fulfillment.AttentionMailParked:
-		return []string{"docs/operations.md, under mails"}
+	case fulfillment.AttentionMailParked:
+		return []string{"paidonce orders email " + order + " ADDRESS" + who}
+	case fulfillment.AttentionMailUnknown:
+		return []string{"none: look for it in the mail server's log (docs/operations.md)"}
 	}
 	return nil
 }
