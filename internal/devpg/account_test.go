@@ -62,3 +62,15 @@ func TestChooseAccount_OwnerOfTheData(t *testing.T) {
 		t.Errorf("got %+v, want the folder's owner", got)
 	}
 }
+
+// Root without a user postgres, as in most containers, has nobody.
+func TestFirstAccount(t *testing.T) {
+	t.Parallel()
+	got, err := firstAccount("paidonce-is-no-user", "nobody")
+	if err != nil || got.name != "nobody" || got.uid == 0 {
+		t.Errorf("got %+v, %v; want nobody", got, err)
+	}
+	if _, err := firstAccount("paidonce-is-no-user"); err == nil || !strings.Contains(err.Error(), "no user paidonce-is-no-user") {
+		t.Errorf("got %v, want whom there is not", err)
+	}
+}

@@ -27,7 +27,7 @@ type Options struct {
 	// where the server's user can reach it. Empty: a temporary one that Stop removes.
 	Dir string
 
-	// BinDir holds initdb and postgres. Empty: what FindBinaries finds.
+	// BinDir holds initdb and postgres. Empty: what FindBinaries finds, else a download.
 	BinDir string
 
 	// TCP asks for a free loopback port beside the socket; see [Server.TCPURL].

@@ -33,12 +33,17 @@ func chooseAccount(data string) (*account, error) {
 			return &account{name: fmt.Sprintf("user %d", uid), uid: uid, gid: gid}, nil
 		}
 	}
-	for _, name := range []string{"postgres", "nobody"} {
+	return firstAccount("postgres", "nobody")
+}
+
+// firstAccount is the first of these users that the system has.
+func firstAccount(names ...string) (*account, error) {
+	for _, name := range names {
 		if a, err := lookUp(name); err == nil {
 			return a, nil
 		}
 	}
-	return nil, errors.New("PostgreSQL refuses to run as root, and there is no user postgres or nobody to run it as")
+	return nil, fmt.Errorf("PostgreSQL refuses to run as root, and there is no user %s to run it as", strings.Join(names, " or "))
 }
 
 func lookUp(name string) (*account, error) {
