@@ -50,7 +50,7 @@ func Await(ctx context.Context, dsn string, limit time.Duration, log *slog.Logge
 		if !awaitable(err) {
 			return turnedAway(who, err)
 		}
-		if waiting.Err() != nil || limit == 0 {
+		if waiting.Err() != nil {
 			return fmt.Errorf("the database did not answer within WAIT_FOR_DATABASE=%s (%s): %w", limit, place(who), err)
 		}
 		if began.IsZero() {
