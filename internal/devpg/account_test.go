@@ -31,7 +31,8 @@ func TestAsOrdinaryUser(t *testing.T) {
 	must(t, exec.CommandContext(t.Context(), "cp", exe, theirs).Run())
 	must(t, os.Chmod(theirs, 0o755))
 
-	cmd := exec.CommandContext(t.Context(), theirs, "-test.v", "-test.parallel=2",
+	// And with a umask that keeps others out, which is for the modes of what is downloaded.
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `umask 077; exec "$0" "$@"`, theirs, "-test.v", "-test.parallel=2",
 		"-test.run=^(TestServer_|TestKilledOwner_|TestKilledServer_|TestInterruptedOwner_|TestStart_Keeps|TestStart_Canceled|TestDownload_)")
 	cmd.Dir = home
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody.uid, Gid: nobody.gid}}

@@ -1,6 +1,7 @@
 package devpg
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -138,10 +139,24 @@ func openCache(folders []string, a *account) (dir string, passed error, err erro
 	return "", nil, fmt.Errorf("there is no folder to keep it in: %s", strings.Join(faults, "; "))
 }
 
+// makeFolder makes a folder that others can enter, whatever our umask says: as root the server's
+// user has to, and nothing in it is secret.
+func makeFolder(folder string) error {
+	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil { //nolint:gosec // see above
+		return err
+	}
+	err := os.Mkdir(folder, 0o755) //nolint:gosec // see above
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return os.Chmod(folder, 0o755) //nolint:gosec // see above
+}
+
 func usable(folder string, a *account) error {
-	// As root others have to get in; as an ordinary user the folder is nobody's business, but
-	// nothing in it is secret either.
-	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // see above
+	if err := makeFolder(folder); err != nil {
 		return err
 	}
 	info, err := os.Lstat(folder)

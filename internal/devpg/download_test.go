@@ -636,10 +636,6 @@ func TestUnpack_StaysInside(t *testing.T) {
 			jar := filepath.Join(dir, "jar")
 			must(t, os.WriteFile(jar, makeJar(t, entries...), 0o600))
 			if err := unpack(jar, filepath.Join(dir, "in", "tree")); err == nil {
-				t.Error("made a folder in one that is not there")
-			}
-			must(t, os.Mkdir(filepath.Join(dir, "in"), 0o755))
-			if err := unpack(jar, filepath.Join(dir, "in", "tree")); err == nil {
 				t.Error("unpacked")
 			}
 			for _, path := range []string{"evil", "in/evil"} {
