@@ -341,3 +341,48 @@ func TestStripeSetup_ForAConnectedAccount(t *testing.T) {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
 }
+
+// A restricted key may not read its account, which says nothing against it; an account that
+// may take no payments is a fault in live mode, where it would be found out by a buyer.
+func TestStripeCheck_TheAccount(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		key    string
+		status int
+		answer string
+		want   string
+	}{
+		"restricted":          {"rk_live_x", http.StatusForbidden, `{"error":{"type":"invalid_request_error"}}`, "warn"},
+		"not enabled":         {"sk_live_x", http.StatusOK, `{"id":"acct_1","charges_enabled":false}`, "fail"},
+		"not enabled, a test": {"sk_test_x", http.StatusOK, `{"id":"acct_1","charges_enabled":false}`, "ok"},
+		"enabled":             {"sk_live_x", http.StatusOK, `{"id":"acct_1","charges_enabled":true}`, "ok"},
+		"not Stripe":          {"sk_live_x", http.StatusOK, `<html>`, "fail"},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/v1/account" {
+				w.WriteHeader(c.status)
+				_, _ = w.Write([]byte(c.answer))
+				return
+			}
+			_, _ = w.Write([]byte(`{"object":"list","data":[],"has_more":false}`))
+		}))
+		t.Cleanup(server.Close)
+		a := account{t: t, env: map[string]string{"STRIPE_SECRET_KEY": c.key, "STRIPE_API_BASE": server.URL}}
+		if results, _ := a.check(); results["account"] != c.want {
+			t.Errorf("%s: %v, want the account %s", name, results, c.want)
+		}
+	}
+}
+
+// A list of more than a page is read to its end: an endpoint that was overlooked is made again.
+func TestStripeSetup_ReadsEveryPage(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t)
+	first := a.setUp()
+	for i := range 100 {
+		a.post("/v1/webhook_endpoints", fmt.Sprintf("url=https://other.example.com/%d&enabled_events[]=charge.updated", i))
+	}
+	if again := a.setUp(); again.ID != first.ID || again.Did != "unchanged" {
+		t.Errorf("behind a hundred others: %+v, want %s unchanged", again, first.ID)
+	}
+}

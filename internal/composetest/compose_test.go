@@ -91,6 +91,24 @@ func TestCompose(t *testing.T) {
 	}
 }
 
+// What "make env" writes is what the Compose file asks for.
+func TestMakeEnv(t *testing.T) {
+	t.Parallel()
+	recipe := string(command(t, tree, nil, "make", "-n", "env"))
+	for name, value := range dotenv() {
+		want := name + "="
+		if strings.HasPrefix(value, "http") || strings.HasPrefix(value, "sk_") {
+			want += value
+		}
+		if name != "LICENSE_SIGNING_KEYS" && !strings.Contains(recipe, want) {
+			t.Errorf("make env does not write %s:\n%s", want, recipe)
+		}
+	}
+	if !strings.Contains(recipe, "license keygen") || !strings.Contains(recipe, "umask 077") {
+		t.Errorf("make env makes no signing key, or shows it to everybody:\n%s", recipe)
+	}
+}
+
 // A Compose file that is broken is found out.
 func TestCompose_Broken(t *testing.T) {
 	t.Parallel()
@@ -144,6 +162,11 @@ func testComposeEnvironment(t *testing.T, binary string) {
 	if got := faults(text); len(got) > 0 {
 		t.Errorf("with the environment of app, the configuration has faults: %q", got)
 	}
+	project, err := load(t, text, dotenv())
+	if err != nil {
+		t.Fatal(err)
+	}
+	command(t, ".", nil, binary, append(slices.Clone(project.Services["sim"].Command), "--help")...) // its flags are flags
 	for _, name := range []string{"DATABASE_URL", "APP_SECRET", "LICENSE_SIGNING_KEYS", "MAIL_FROM"} {
 		at := strings.Index(text, "      "+name+":")
 		end := at + strings.Index(text[at:], "\n") + 1
