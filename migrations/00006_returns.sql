@@ -56,7 +56,7 @@ CREATE TABLE order_decisions (
     CONSTRAINT order_decisions_action CHECK (action IN ('accept', 'cancel', 'refund', 'email', 'mail')),
     CONSTRAINT order_decisions_has_who_and_why CHECK (decided_by <> '' AND reason <> ''),
     CONSTRAINT order_decisions_amount_whole CHECK ((amount_minor IS NULL) = (currency IS NULL)),
-    CONSTRAINT order_decisions_refund_has_payment CHECK (action <> 'refund' OR (payment_id IS NOT NULL AND amount_minor > 0))
+    CONSTRAINT order_decisions_refund_has_payment CHECK (action <> 'refund' OR (payment_id IS NOT NULL AND amount_minor IS NOT NULL AND amount_minor > 0))
 );
 
 CREATE INDEX order_decisions_order ON order_decisions (order_id, decided_at);

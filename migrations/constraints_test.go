@@ -10,7 +10,8 @@ import (
 	"paidonce/internal/devpg/devpgtest"
 )
 
-// seed is one order with a line, a payment, a delivery, a license, a receipt and a call, all valid.
+// seed is one order with a line, a payment, a delivery, a license, a receipt, a call, a refund, a dispute and a decision, all
+// valid.
 const seed = `
 INSERT INTO orders (id, email, locale, currency, total_minor, state, created_at, updated_at)
 	VALUES ('00000000-0000-0000-0000-000000000001', 'a@example.com', 'en', 'usd', 1999, 'pending', now(), now());
@@ -27,7 +28,11 @@ INSERT INTO sent_receipts (order_id, kind, subject_id, idempotency_key, state, c
 INSERT INTO provider_calls (idempotency_key, provider, livemode, account, operation, subject_id, path, params, created_at)
 	VALUES ('checkout:1', 'stripe', false, '', 'checkout', '00000000-0000-0000-0000-000000000003', '/v1/x', '', now());
 INSERT INTO webhook_deliveries (provider, event_id, event_type, resource_id, livemode, account, api_version, received_at, source, body, opened_at, next_attempt_at)
-	VALUES ('stripe', 'evt_1', 'x', '', false, '', '', now(), 'webhook', '', now(), now());`
+	VALUES ('stripe', 'evt_1', 'x', '', false, '', '', now(), 'webhook', '', now(), now());
+INSERT INTO refunds VALUES ('stripe', 're_1', '00000000-0000-0000-0000-000000000003', 500, 'usd', 'succeeded', now(), now());
+INSERT INTO disputes VALUES ('stripe', 'dp_1', '00000000-0000-0000-0000-000000000003', 1999, 'usd', 'lost', 'fraudulent', now(), now());
+INSERT INTO order_decisions VALUES ('00000000-0000-0000-0000-000000000005', '00000000-0000-0000-0000-000000000001', 'refund',
+	'00000000-0000-0000-0000-000000000003', 500, 'usd', false, 'clerk@example.com', 'asked for', now());`
 
 // Each invariant that the database holds is a constraint with a name, and holds against any SQL.
 func TestConstraints_RefuseByName(t *testing.T) {
@@ -87,6 +92,25 @@ func TestConstraints_RefuseByName(t *testing.T) {
 		{`INSERT INTO provider_calls SELECT * FROM provider_calls`, "provider_calls_pkey"},
 		{`UPDATE provider_calls SET state = 'sending'`, "provider_calls_sending_has_lease"},
 		{`UPDATE provider_calls SET state = 'sent'`, "provider_calls_sent_has_result"},
+
+		// What went back, once and of a payment that we know; and one decision for each refund.
+		{`INSERT INTO refunds SELECT * FROM refunds`, "refunds_pkey"},
+		{`UPDATE refunds SET amount_minor = -1`, "refunds_amount_not_negative"},
+		{`UPDATE refunds SET payment_id = gen_random_uuid()`, "refunds_payment_id_fkey"},
+		{`INSERT INTO disputes SELECT * FROM disputes`, "disputes_pkey"},
+		{`UPDATE disputes SET amount_minor = -1`, "disputes_amount_not_negative"},
+		{`UPDATE disputes SET payment_id = gen_random_uuid()`, "disputes_payment_id_fkey"},
+		{`INSERT INTO order_decisions SELECT * FROM order_decisions`, "order_decisions_pkey"},
+		{`UPDATE order_decisions SET order_id = gen_random_uuid()`, "order_decisions_order_id_fkey"},
+		{`UPDATE order_decisions SET payment_id = gen_random_uuid()`, "order_decisions_payment_id_fkey"},
+		{`UPDATE order_decisions SET action = 'forget'`, "order_decisions_action"},
+		{`UPDATE order_decisions SET decided_by = ''`, "order_decisions_has_who_and_why"},
+		{`UPDATE order_decisions SET reason = ''`, "order_decisions_has_who_and_why"},
+		{`UPDATE order_decisions SET currency = NULL`, "order_decisions_amount_whole"},
+		{`UPDATE order_decisions SET action = 'cancel', amount_minor = NULL`, "order_decisions_amount_whole"},
+		{`UPDATE order_decisions SET payment_id = NULL`, "order_decisions_refund_has_payment"},
+		{`UPDATE order_decisions SET amount_minor = 0`, "order_decisions_refund_has_payment"},
+		{`UPDATE order_decisions SET amount_minor = NULL, currency = NULL`, "order_decisions_refund_has_payment"},
 	} {
 		if got := refusal(t, db, c.sql); got != c.want {
 			t.Errorf("%s\ngot %q, want %q", c.sql, got, c.want)
@@ -127,6 +151,10 @@ func TestConstraints_AllowWhatIsHonest(t *testing.T) {
 			SELECT gen_random_uuid(), order_id, provider, livemode, account, currency, expected_minor, now(), now() FROM payments, generate_series(1, 2)`, // two without an id yet
 		`UPDATE payments SET status = 'succeeded', received_minor = 0, received_currency = 'usd'`, // a free order
 		`UPDATE webhook_deliveries SET outcome = 'parked'`,
+		`UPDATE order_decisions SET action = 'cancel', payment_id = NULL, amount_minor = NULL, currency = NULL`,
+		`UPDATE order_decisions SET action = 'accept', amount_minor = 0`, // a free order that was canceled
+		`INSERT INTO refunds SELECT 'paymos', refund_id, payment_id, amount_minor, currency, 'in a word of its own', created_at, updated_at FROM refunds`,
+		`INSERT INTO disputes SELECT provider, 'dp_2', payment_id, amount_minor, currency, status, reason, created_at, updated_at FROM disputes`,
 		`UPDATE webhook_deliveries SET outcome = 'dead', processed_at = now()`,
 		`UPDATE webhook_deliveries SET api_version = repeat('x', 10000), event_type = repeat('y', 10000)`,
 	} {
