@@ -34,15 +34,32 @@ type crash struct {
 	// queue, if set, is all that the doomed worker works.
 	queue string
 
+	// of, if set, is what happens to an order that was paid and fulfilled, and that the doomed
+	// worker dies of.
+	of func(*shop, stripesim.Payment)
+
 	// then, if set, is what happens while the next process goes on.
 	then func(*shop, uuid.UUID)
 
-	// ends is the outcome, if it is not fulfilledOnce.
-	ends func(*outcome)
+	// ends is the outcome, if it is not fulfilledOnce, and state that of the order, if it is not
+	// fulfilled.
+	ends  func(*outcome)
+	state string
 }
 
-// TestCrashWindows kills a process in every window of TX1 to TX4, once each, and counts the
-// effects after another has taken over.
+// refundedOnce changes an outcome to that of an order whose money was sent back.
+func refundedOnce(o *outcome) { o.Licenses, o.Mails = 0, 2 }
+
+// sendBack is all of the money being sent back at Stripe's own page.
+func sendBack(s *shop, p stripesim.Payment) {
+	s.t.Helper()
+	if _, _, err := s.sim.Refund(p.PaymentIntentID, 0, ""); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestCrashWindows kills a process in every window of TX1 to TX4, and of a read, once each, and
+// counts the effects after another has taken over.
 func TestCrashWindows(t *testing.T) {
 	t.Parallel()
 	crashes := []crash{
@@ -95,6 +112,22 @@ func TestCrashWindows(t *testing.T) {
 			left: `SELECT state || ' ' || attempts FROM provider_calls WHERE operation = 'fulfill'`, found: "sending 2",
 			ends: func(o *outcome) { o.Told = 0 }, // not with an answer that says so
 		},
+
+		// A read of what went back. The doomed worker sends no mails: one that is under way at
+		// the kill is CW13's story.
+		{
+			window: "CW18", in: "worker", queue: "fulfill_order,notify_provider,read_payment", of: sendBack,
+			left: `SELECT count(*) FROM payments WHERE order_id = ? AND read_until > now() AND read_seq < read_wanted`, found: "1",
+			ends: refundedOnce, state: "refunded",
+		},
+		{
+			window: "CW19", in: "worker", queue: "fulfill_order,notify_provider,read_payment", of: sendBack,
+			left: `
+SELECT o.state || ' ' || (SELECT string_agg(CAST(j.state AS text), ' ') FROM river_job j WHERE j.kind = 'read_payment')
+    || ' ' || (SELECT string_agg(r.kind || ' ' || r.state, ' ' ORDER BY r.kind) FROM sent_receipts r WHERE r.order_id = o.id)
+FROM orders o WHERE o.id = ?`, found: "refunded completed receipt intended refund intended",
+			ends: refundedOnce, state: "refunded",
+		},
 	}
 	for _, c := range crashes {
 		t.Run(c.window, func(t *testing.T) {
@@ -120,7 +153,11 @@ func TestCrashWindows(t *testing.T) {
 			if c.then != nil {
 				c.then(s, order)
 			}
-			s.settled(order)
+			if c.state != "" {
+				s.inState(order, c.state)
+			} else {
+				s.settled(order)
+			}
 
 			want := fulfilledOnce()
 			if c.ends != nil {
@@ -258,7 +295,11 @@ func (s *shop) crashIn(c crash) uuid.UUID {
 			args = append(args, "--queue", c.queue)
 		}
 		doomed := s.start(args...)
-		s.pay(order)
+		paid := s.pay(order)
+		if c.of != nil {
+			s.eventually("the order to be fulfilled", func() bool { return s.one(`SELECT state FROM orders WHERE id = ?`, order) == "fulfilled" })
+			c.of(s, paid)
+		}
 		doomed.dies()
 		return order
 	}

@@ -18,8 +18,9 @@ import (
 
 // deciding is what the commands have in common by which a person decides about an order.
 type deciding struct {
-	person orders.Person
-	json   bool
+	person  orders.Person
+	json    bool
+	crashAt string // for tests: end as by kill -9 at this crash window
 }
 
 func (d *deciding) flags(cmd *cobra.Command) {
@@ -40,6 +41,7 @@ func (d *deciding) run(cmd *cobra.Command, e *surroundings, name string, do func
 		return err
 	}
 	defer a.db.Close()
+	a.service.Crash, a.service.Calls.Crash = killSelf(d.crashAt), killSelf(d.crashAt)
 	id, err := a.orders.Find(cmd.Context(), name)
 	if err != nil {
 		return err
@@ -181,6 +183,10 @@ refund of the same amount, or another try after one has failed, needs a --key of
 	cmd.Flags().Int64Var(&wish.AmountMinor, "amount", 0, "a part, in minor units of the currency that was charged; without it all that is left")
 	cmd.Flags().BoolVar(&wish.Surplus, "surplus", false, "every payment that pays for nothing since another one pays the order")
 	cmd.Flags().StringVar(&wish.Key, "key", "", "tells this refund from an earlier one of the same payment and amount")
+	cmd.Flags().StringVar(&d.crashAt, "crash-at", "", "end as by kill -9 at this crash window (docs/crash-windows.md)")
+	if err := cmd.Flags().MarkHidden("crash-at"); err != nil {
+		panic("bug: the flag was just added: " + err.Error())
+	}
 	cmd.MarkFlagsMutuallyExclusive("surplus", "payment")
 	cmd.MarkFlagsMutuallyExclusive("surplus", "amount")
 	return cmd

@@ -317,6 +317,7 @@ func (s *shop) timePasses() {
 	s.exec(`UPDATE api_requests SET locked_until = now() WHERE status IS NULL`)
 	s.exec(`UPDATE sent_receipts SET sending_until = now() WHERE state = 'sending'`)
 	s.exec(`UPDATE reconcile_runs SET beat_at = now() - interval '1 hour' WHERE finished_at IS NULL`)
+	s.exec(`UPDATE payments SET read_until = now() WHERE read_until IS NOT NULL`)
 	s.exec(`UPDATE river_job SET attempted_at = attempted_at - interval '1 hour' WHERE state = 'running'`)
 	s.exec(`UPDATE river_job SET scheduled_at = now() WHERE state IN ('scheduled', 'retryable')`)
 	s.exec(`DELETE FROM river_leader`)
