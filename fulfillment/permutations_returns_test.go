@@ -568,6 +568,9 @@ type returned struct {
 	Open               int // deliveries that are open, dead or taken for somebody else's
 }
 
+// gjsonOf is an object of the simulated Stripe's.
+func gjsonOf(json []byte, _ bool) gjson.Result { return gjson.ParseBytes(json) }
+
 // truth is what has to come of an order, told from Stripe's own objects as they are now.
 func (w *world) truth(t *testing.T, l *life) returned {
 	t.Helper()
