@@ -115,7 +115,9 @@ type namedMove struct {
 
 // moves are what can happen to the money next.
 func (a *author) moves() (all []namedMove) {
-	add := func(m move, format string, args ...any) { all = append(all, namedMove{fmt.Sprintf(format, args...), m}) }
+	add := func(m move, format string, args ...any) {
+		all = append(all, namedMove{fmt.Sprintf(format, args...), m})
+	}
 	for nth, c := range a.checkouts {
 		paidBy := slices.IndexFunc(a.paid, func(p stripesim.Payment) bool { return p.SessionID == c.Session })
 		if paidBy < 0 {

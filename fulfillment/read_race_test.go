@@ -1,11 +1,16 @@
 package fulfillment_test
 
 import (
+	"errors"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 
 	"paidonce/fulfillment"
+	"paidonce/internal/provider"
+	"paidonce/internal/stripesim"
 	"paidonce/orders"
 )
 
@@ -71,4 +76,118 @@ func TestAReaderThatOversleptStoresNothing(t *testing.T) {
 		t.Error("the first reader ended the third one's lease")
 	}
 	w.wantState(t, l.order, orders.Refunded)
+}
+
+// While one reads, another asks the provider nothing, and comes again.
+func TestOneReaderAtATime(t *testing.T) {
+	t.Parallel()
+	w := openWorld(t)
+	l := w.oneLife(t)
+	w.happen(t, l, refunds(0, 1000))
+	for range 2 {
+		w.take(t, l, step{move: 1, arrives: true}, nil)
+	}
+	w.drainAll(t)
+	reads := w.readJobs(t, l.ID)
+	gets := func() (n int) {
+		for _, call := range w.sim.Calls() {
+			if call.Method == http.MethodGet {
+				n++
+			}
+		}
+		return n
+	}
+	err := w.during(t, l, reads[0], 0, func() {
+		before := gets()
+		if err := w.doOne(t, reads[1]); !fulfillment.IsBeingRead(err) || gets() != before {
+			t.Errorf("the second reader: %v, and %d requests", err, gets()-before)
+		}
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	before := gets()
+	w.mustDo(t, reads[1]) // both wishes were noted by the first
+	if gets() != before {
+		t.Errorf("%d requests for a wish that was answered", gets()-before)
+	}
+}
+
+// A read that the provider turns away, for good or for now, stores nothing and lets the next
+// one in at once. What it was to answer stays unanswered.
+func TestAReadThatIsTurnedAway(t *testing.T) {
+	t.Parallel()
+	w := openWorld(t)
+	l := w.oneLife(t)
+	w.happen(t, l, refunds(0, 0))
+	w.take(t, l, step{move: 1, arrives: true}, nil)
+	w.drainAll(t)
+	job := w.readJobs(t, l.ID)[0]
+	for _, path := range []string{"/v1/checkout/sessions/", "/v1/refunds", "/v1/disputes"} {
+		for status, final := range map[int]bool{http.StatusNotFound: true, http.StatusGone: true, http.StatusTooManyRequests: false, http.StatusInternalServerError: false} {
+			w.sim.Inject(stripesim.Fault{Method: http.MethodGet, Path: path, Status: status})
+			err := w.doOne(t, job)
+			var again *provider.RetryError
+			if errors.Is(err, provider.ErrRefused) != final || errors.As(err, &again) == final {
+				t.Errorf("%s answers %d: %v", path, status, err)
+			}
+			if n := w.count(t, `SELECT count(*) FROM payments WHERE order_id = ? AND read_until IS NULL AND read_seq < read_wanted AND refunded_minor = 0`, l.ID); n != 1 {
+				t.Errorf("%s answers %d: the payment is not as it was", path, status)
+			}
+		}
+	}
+	w.mustDo(t, job)
+	w.wantState(t, l.order, orders.Refunded)
+}
+
+// What went back is read to the last page.
+func TestAReadOfManyRefunds(t *testing.T) {
+	t.Parallel()
+	w := openWorld(t)
+	l := w.oneLife(t)
+	const many = 205 // more than two pages
+	for range many {
+		w.happen(t, l, refunds(0, 1))
+	}
+	w.take(t, l, step{move: many, arrives: true}, nil)
+	w.drainAll(t)
+	w.mustDo(t, w.readJobs(t, l.ID)[0])
+	if v := w.view(t, l.order); v.RefundedMinor() != many || len(v.Refunds) != many {
+		t.Errorf("%d refunded in %d refunds, want %d", v.RefundedMinor(), len(v.Refunds), many)
+	}
+	if n := w.count(t, `SELECT count(*) FROM sent_receipts WHERE order_id = ? AND kind = 'refund'`, l.ID); n != many {
+		t.Errorf("%d mails, want one a refund", n)
+	}
+}
+
+// A refund is decided on what the provider says now, by a process that may ask it: nothing is
+// decided for a payment of the other mode, or that is not to be found.
+func TestARefundIsDecidedOnARead(t *testing.T) {
+	t.Parallel()
+	w := openWorld(t)
+	l := w.oneLife(t)
+	w.sim.Inject(stripesim.Fault{Method: http.MethodGet, Path: "/v1/checkout/sessions/", Status: http.StatusNotFound})
+	if _, err := w.service.Refund(t.Context(), l.ID, orders.RefundWish{}, ann()); !errors.Is(err, provider.ErrNotFound) {
+		t.Errorf("not to be found: %v", err)
+	}
+	w.exec(t, `UPDATE payments SET livemode = true WHERE order_id = ?`, l.ID)
+	if _, err := w.service.Refund(t.Context(), l.ID, orders.RefundWish{}, ann()); !errors.Is(err, provider.ErrOtherWorld) {
+		t.Errorf("of the other mode: %v", err)
+	}
+	w.exec(t, `UPDATE payments SET livemode = false WHERE order_id = ?`, l.ID)
+	if n := w.count(t, `SELECT count(*) FROM order_decisions`); n != 0 {
+		t.Errorf("%d decisions, want none", n)
+	}
+
+	// 10.00 went back at Stripe's own page a moment ago, and nobody has told yet.
+	w.happen(t, l, refunds(0, 1000))
+	var input *orders.InputError
+	_, err := w.service.Refund(t.Context(), l.ID, orders.RefundWish{AmountMinor: l.Total}, ann())
+	if !errors.As(err, &input) || input.Field != "amount" || !strings.Contains(err.Error(), "2998") {
+		t.Errorf("more than is left: %v", err)
+	}
+	all, err := w.service.Refund(t.Context(), l.ID, orders.RefundWish{}, ann())
+	if err != nil || len(all) != 1 || *all[0].Ruling.AmountMinor != l.Total-1000 {
+		t.Errorf("all that is left: %+v, %v", all, err)
+	}
 }
