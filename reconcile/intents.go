@@ -24,7 +24,7 @@ func (r *run) compareIntents(ctx context.Context, intents []provider.Object) ([]
 	if err != nil {
 		return nil, err
 	}
-	marked, err := r.byMarker(ctx, markers(intents))
+	marked, err := r.byMarker(ctx, markers(intents, payments))
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func (r *run) byMarker(ctx context.Context, ids []string) (map[string]known, err
 	const find = `
 SELECT p.id::text AS alias, o.number AS order_number, p.*
 FROM payments p JOIN orders o ON o.id = p.order_id
-WHERE p.provider = @provider AND p.id::text IN @ids AND p.livemode = @livemode AND p.account = @account`
+WHERE p.provider = @provider AND p.id IN @ids AND p.livemode = @livemode AND p.account = @account`
 	return r.find(ctx, find, ids)
 }
 
@@ -56,10 +56,13 @@ func (r *run) find(ctx context.Context, query string, ids []string) (map[string]
 	return found, nil
 }
 
-// markers are the payments that objects name, where they name one.
-func markers(objects []provider.Object) []string {
+// markers are the payments that objects name which nothing recorded.
+func markers(objects []provider.Object, recorded map[string]known) []string {
 	var ids []string
 	for _, o := range objects {
+		if _, ok := recorded[o.ID]; ok {
+			continue
+		}
 		if id, ok := marker(o); ok {
 			ids = append(ids, id)
 		}

@@ -117,7 +117,13 @@ func (r *run) save(ctx context.Context) error {
 	}
 	const save = `
 UPDATE reconcile_runs SET stage = ?, cursor = ?, counts = ?, beat_at = now() WHERE id = ? AND owner = ?`
-	return r.own(r.DB.WithContext(ctx).Exec(save, r.stage, string(r.cursor), r.countsJSON(), r.id, r.owner))
+	return r.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		// Not waited for on disk: a cursor that a power cut takes back is only an older one.
+		if err := tx.Exec(`SET LOCAL synchronous_commit = off`).Error; err != nil {
+			return err
+		}
+		return r.own(tx.Exec(save, r.stage, string(r.cursor), r.countsJSON(), r.id, r.owner))
+	})
 }
 
 // own is ErrLost if a statement that is the owner's alone changed nothing: a process that was

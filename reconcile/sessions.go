@@ -37,7 +37,7 @@ func (r *run) compareSessions(ctx context.Context, sessions []provider.Object) (
 	if err != nil {
 		return nil, err
 	}
-	marked, err := r.byMarker(ctx, markers(sessions))
+	marked, err := r.byMarker(ctx, markers(sessions, payments))
 	if err != nil {
 		return nil, err
 	}

@@ -189,6 +189,16 @@ func (h atLeast) Enabled(ctx context.Context, l slog.Level) bool {
 	return l >= h.level && h.Handler.Enabled(ctx, l)
 }
 
+// WithAttrs keeps the level for the loggers that are made of this one.
+func (h atLeast) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return atLeast{h.Handler.WithAttrs(attrs), h.level}
+}
+
+// WithGroup likewise.
+func (h atLeast) WithGroup(name string) slog.Handler {
+	return atLeast{h.Handler.WithGroup(name), h.level}
+}
+
 // killSelf is the crash for --crash-at: the process ends as by kill -9, at the named window.
 // It is how the demo and the crash tests kill a real process at an exact point.
 func killSelf(at string) func(window string) {

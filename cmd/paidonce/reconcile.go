@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,8 +29,8 @@ const (
 
 // reconcileFlags are what paidonce reconcile takes.
 type reconcileFlags struct {
-	since, until, crashAt string
-	dryRun, json, quiet   bool
+	since, until, crashAt     string
+	dryRun, json, quiet, heap bool
 }
 
 func newReconcile(e *surroundings) *cobra.Command {
@@ -72,8 +73,11 @@ says otherwise. Stripe lists events for 30 days; of what is earlier, the objects
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
 	flags.BoolVar(&f.quiet, "no-progress", false, "do not tell on standard error how far it is")
 	flags.StringVar(&f.crashAt, "crash-at", "", "end as by kill -9 at this crash window (docs/crash-windows.md)")
-	if err := flags.MarkHidden("crash-at"); err != nil {
-		panic("bug: the flag was just added: " + err.Error())
+	flags.BoolVar(&f.heap, "heap", false, "tell on standard error how large the heap was at most")
+	for _, name := range []string{"crash-at", "heap"} { // for tests and bench
+		if err := flags.MarkHidden(name); err != nil {
+			panic("bug: the flag was just added: " + err.Error())
+		}
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		cmd.PrintErrf("paidonce: %v\n", err)
@@ -100,6 +104,13 @@ func (f *reconcileFlags) run(cmd *cobra.Command, e *surroundings) error {
 	defer a.db.Close()
 	if !f.quiet {
 		options.Progress = newMeter(cmd.ErrOrStderr(), database.Now).tell
+	}
+	if f.heap {
+		watching, stop := context.WithCancel(cmd.Context())
+		defer stop()
+		var peak atomic.Uint64
+		go watchHeap(watching, &peak)
+		defer func() { cmd.PrintErrf("%s%d\n%s%d\n", heapLine, peak.Load(), rssLine, peakRSS()) }()
 	}
 	report, failed := a.reconciler().Run(cmd.Context(), options)
 	if f.json {

@@ -88,7 +88,7 @@ func TestReconcile_CouldNotTell(t *testing.T) {
 	}{
 		"no key":         {map[string]string{"STRIPE_SECRET_KEY": ""}, nil, "STRIPE_SECRET_KEY"},
 		"no database":    {map[string]string{"DATABASE_URL": ""}, nil, "DATABASE_URL"},
-		"a wrong flag":   {nil, []string{"--sinse", "1h"}, "sinse"},
+		"a wrong flag":   {nil, []string{"--from", "1h"}, "--from"},
 		"a wrong time":   {nil, []string{"--since", "yesterday"}, "--since"},
 		"an odd time":    {nil, []string{"--until", "-5h"}, "--until"},
 		"a wrong window": {nil, []string{"--since", "1h", "--until", "2h"}, "since"},

@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -60,8 +61,8 @@ func (s *Sim) listEvents(req *request) (any, *apiError) {
 		types = []string{p.str("type")}
 	}
 	all := s.events.newest(func(e *event) bool {
-		return !e.created.Before(req.now.Add(-eventWindow)) && isOneOf(types, e.object.Type) &&
-			inSpan(p.get("created"), e.object.Created) && arrived(p.str("delivery_success"), e)
+		return !e.created.Before(req.now.Add(-eventWindow)) && inSpan(p.get("created"), e.object.Created) &&
+			isOneOf(types, e.object.Type) && arrived(p.str("delivery_success"), e)
 	})
 	out, err := page(p, "/v1/events", all, func(e *event) string { return e.object.ID }, "event")
 	if err != nil {
@@ -82,6 +83,9 @@ func isOneOf(types []string, typ string) bool {
 		return true
 	}
 	return slices.ContainsFunc(types, func(pattern string) bool {
+		if !strings.Contains(pattern, "*") {
+			return pattern == typ
+		}
 		ok, err := path.Match(pattern, typ)
 		return ok && err == nil
 	})
