@@ -58,6 +58,7 @@ func TestReconcile_ExitStatusAndOutput(t *testing.T) {
 		t.Errorf("with a dead delivery = %d\n%s", status, out)
 	}
 	env := s.environment()
+	env["DATABASE_URL"] = s.dsn
 	code, out, _ := command(t, env, "", "reconcile", "findings")
 	name := strings.Fields(strings.Split(out, "\n")[1])[0]
 	if code != 0 || !strings.HasPrefix(name, "delivery_dead/evt_") {
@@ -95,6 +96,7 @@ func TestReconcile_CouldNotTell(t *testing.T) {
 		"a wrong rate":   {map[string]string{"RECONCILE_RATE": "0"}, nil, "RECONCILE_RATE"},
 	} {
 		env := s.environment()
+		env["DATABASE_URL"] = s.dsn
 		for k, v := range c.change {
 			env[k] = v
 		}
