@@ -95,23 +95,23 @@ func (k Kind) ToDo() string {
 	case CheckoutUnrecorded:
 		return "see last_error of its call in provider_calls"
 	case LicensesMissing:
-		return "are workers running? retry its fulfill_order job"
+		return "are workers running? paidonce jobs list"
 	case LicensesUnpaid:
 		return "find out who issued them; revoke"
 	case LicensesExtra:
 		return "find out who issued them; revoke the extra ones"
 	case ReceiptMissing:
-		return "is mail configured? retry its send_receipt job"
+		return "is mail configured? paidonce jobs list"
 	case ReceiptsDoubled:
 		return "tell the buyer; find out who wrote the second row"
 	case StateDrifted, HistoryDiffers:
 		return "was a row changed by hand? put it right, or restore"
 	case DeliveryDead:
-		return "read last_error, mend the cause, have it delivered again"
+		return "mend the cause; paidonce deliveries retry"
 	case DeliveryStuck:
 		return "are workers running? read last_error"
 	case JobDead:
-		return "read its errors, mend the cause, retry it"
+		return "mend the cause; paidonce jobs retry"
 	case EffectUnknown:
 		return "find out whether it happened; then settle it by hand"
 	}

@@ -54,7 +54,7 @@ func TestReconcile_ExitStatusAndOutput(t *testing.T) {
 
 	// A finding that stays is listed, acknowledged, and no drift any more.
 	s.exec(`UPDATE webhook_deliveries SET outcome = 'dead', last_error = 'why' WHERE event_type = 'charge.succeeded'`)
-	if status, out = s.reconcile(); status != 1 || !strings.Contains(out, "delivery_dead") || !strings.Contains(out, "read last_error") {
+	if status, out = s.reconcile(); status != 1 || !strings.Contains(out, "delivery_dead") || !strings.Contains(out, "paidonce deliveries retry") {
 		t.Errorf("with a dead delivery = %d\n%s", status, out)
 	}
 	env := s.environment()
