@@ -220,9 +220,10 @@ func settling(one fulfillment.Attention, o orders.Order) []string {
 	case fulfillment.AttentionCallUnknown, fulfillment.AttentionCallStuck:
 		return []string{"paidonce jobs list --state all --order " + order, "paidonce jobs retry --all --order " + order}
 	case fulfillment.AttentionMailParked:
-		return []string{"paidonce orders email " + order + " ADDRESS" + who}
+		return []string{"paidonce orders email " + order + " ADDRESS" + who, "paidonce mails resend " + order + " " + one.Subject + who}
 	case fulfillment.AttentionMailUnknown:
-		return []string{"none: look for it in the mail server's log (docs/operations.md)"}
+		mail := order + " " + one.Subject + who
+		return []string{"paidonce mails mark-sent " + mail, "paidonce mails resend " + mail}
 	}
 	return nil
 }
