@@ -238,6 +238,17 @@ func (s *shop) payUntold(order uuid.UUID) {
 // soon is a time after everything that has happened, as a flag.
 func (s *shop) soon() string { return time.Now().Add(time.Minute).UTC().Format(time.RFC3339) }
 
+// environment is the configuration of the shop's processes, as a command takes it.
+func (s *shop) environment() map[string]string {
+	env := map[string]string{}
+	for _, pair := range s.env {
+		name, value, _ := strings.Cut(pair, "=")
+		env[name] = value
+	}
+	env["DATABASE_URL"] = s.dsn
+	return env
+}
+
 // reconcile runs a process that does, to its end, and returns its exit status.
 func (s *shop) reconcile(flags ...string) (status int, stdout string) {
 	s.t.Helper()
