@@ -140,6 +140,13 @@ func (r *repository) answer(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
+// set changes what is served, which the server's goroutines read.
+func (r *repository) set(change func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change()
+}
+
 func (r *repository) requests() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -246,7 +253,7 @@ func TestDownload_WrongSum(t *testing.T) {
 func TestDownload_CutIsResumed(t *testing.T) {
 	t.Parallel()
 	r := serve(t, makeJar(t, programs(noise(100_000))...))
-	r.cuts = []int{60_000}
+	r.set(func() { r.cuts = []int{60_000} })
 	s, said := supplyFrom(t, r, filepath.Join(openDir(t), "cache"))
 	_, err := s.binaries(t.Context())
 	must(t, err)
@@ -267,7 +274,7 @@ func TestDownload_NextRunGoesOn(t *testing.T) {
 	}{
 		"SameFile": {func(*repository, string) {}, "bytes=60000-"},
 		"OtherFile": {func(r *repository, part string) { // sent whole, in the same answer
-			r.tag = `"2"`
+			r.set(func() { r.tag = `"2"` })
 			must(t, os.WriteFile(part, bytes.Repeat([]byte("x"), 60_000), 0o600))
 		}, "bytes=60000-"},
 		"Rotten": {func(_ *repository, part string) {
@@ -282,8 +289,8 @@ func TestDownload_NextRunGoesOn(t *testing.T) {
 			t.Parallel()
 			cache := filepath.Join(openDir(t), "cache")
 			r := serve(t, makeJar(t, programs(noise(100_000))...))
-			r.cuts = []int{60_000}
-			r.statuses = []int{0, 404}
+			r.set(func() { r.cuts = []int{60_000} })
+			r.set(func() { r.statuses = []int{0, 404} })
 			s, _ := supplyFrom(t, r, cache)
 			if _, err := s.binaries(t.Context()); err == nil {
 				t.Fatal("the first run ended well")
@@ -307,7 +314,7 @@ func TestDownload_NextRunGoesOn(t *testing.T) {
 func TestDownload_NotThere(t *testing.T) {
 	t.Parallel()
 	r := serve(t, makeJar(t, programs()...))
-	r.statuses = []int{404}
+	r.set(func() { r.statuses = []int{404} })
 	s, _ := supplyFrom(t, r, filepath.Join(openDir(t), "cache"))
 	_, err := s.binaries(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "404 Not Found") || !strings.Contains(err.Error(), r.URL) || len(r.requests()) != 1 {
@@ -318,15 +325,15 @@ func TestDownload_NotThere(t *testing.T) {
 func TestDownload_ServerInTrouble(t *testing.T) {
 	t.Parallel()
 	r := serve(t, makeJar(t, programs()...))
-	r.statuses = []int{503, 429}
+	r.set(func() { r.statuses = []int{503, 429} })
 	s, _ := supplyFrom(t, r, filepath.Join(openDir(t), "cache"))
 	_, err := s.binaries(t.Context())
 	must(t, err)
 
-	r.statuses = []int{503, 503, 503, 503, 503}
+	r.set(func() { r.statuses = []int{503, 503, 503, 503, 503} })
 	s, _ = supplyFrom(t, r, filepath.Join(openDir(t), "cache"))
-	if _, err := s.binaries(t.Context()); err == nil || !strings.Contains(err.Error(), "503") || len(r.statuses) != 1 {
-		t.Errorf("got %v, and %d answers are left; want the status after %d attempts", err, len(r.statuses), fetchAttempts)
+	if _, err := s.binaries(t.Context()); err == nil || !strings.Contains(err.Error(), "503") || len(r.requests()) != 3+fetchAttempts {
+		t.Errorf("got %v after %d requests; want the status after %d attempts", err, len(r.requests())-3, fetchAttempts)
 	}
 }
 
@@ -378,7 +385,7 @@ func TestDownload_TwoAtOnce(t *testing.T) {
 	t.Parallel()
 	cache := filepath.Join(openDir(t), "cache")
 	r := serve(t, makeJar(t, programs()...))
-	r.hold = make(chan struct{})
+	r.set(func() { r.hold = make(chan struct{}) })
 	first, _ := supplyFrom(t, r, cache)
 	done := make(chan error, 2)
 	go func() { _, err := first.binaries(t.Context()); done <- err }()
@@ -409,7 +416,7 @@ func TestDownload_KilledOnTheWay(t *testing.T) {
 	base := openDir(t)
 	cache := filepath.Join(base, "paidonce")
 	r := serve(t, makeJar(t, programs(noise(100_000))...))
-	r.hold = make(chan struct{})
+	r.set(func() { r.hold = make(chan struct{}) })
 	exe, err := os.Executable()
 	must(t, err)
 	child := exec.CommandContext(t.Context(), exe)
@@ -425,9 +432,7 @@ func TestDownload_KilledOnTheWay(t *testing.T) {
 	must(t, child.Process.Kill())
 	_ = child.Wait() // its error says that it was killed
 
-	r.mu.Lock()
-	r.hold = nil
-	r.mu.Unlock()
+	r.set(func() { r.hold = nil })
 	s, _ := supplyFrom(t, r, cache)
 	s.artifact.platform, s.artifact.version = a.platform, a.version
 	_, err = s.binaries(t.Context())
