@@ -53,6 +53,9 @@ func (r *run) eventsOf(ctx context.Context, group int, w provider.Walk) error {
 		r.counts[string(StageEvents)] += int64(len(page.Objects))
 		r.crash("CW20")
 		r.cursor = provider.Cursor(strconv.Itoa(group) + "/" + string(page.Cursor))
+		if !page.More {
+			r.cursor = provider.Cursor(strconv.Itoa(group+1) + "/")
+		}
 		err = r.pageDone(ctx, page.Cursor.Created(), page.More)
 		r.cursor = page.Cursor
 		if err != nil || !page.More {

@@ -88,10 +88,10 @@ type scope int
 const (
 	everywhere scope = iota // of our own rows
 	inWorld                 // of its mode and account
-	inWindow                // of objects made in its window, in its world
 )
 
-// close ends the findings of earlier runs that this one has not seen, although it looked.
+// close ends the findings of earlier runs that this one has not seen, although it looked: at
+// the objects of its window page by page, and at those that earlier findings are about.
 func (r *run) close(ctx context.Context, kinds []Kind, looked scope) error {
 	if r.options.DryRun {
 		return nil
@@ -100,11 +100,10 @@ func (r *run) close(ctx context.Context, kinds []Kind, looked scope) error {
 UPDATE reconcile_findings f SET healed_at = @now
 FROM reconcile_runs last
 WHERE last.id = f.run_id AND f.healed_at IS NULL AND f.run_id <> @run AND f.provider = @provider AND f.kind IN @kinds
-  AND (@everywhere OR (last.livemode = @livemode AND last.account = @account))
-  AND (NOT @in_window OR (f.object_at >= @since AND f.object_at < @until))`
+  AND (@everywhere OR (last.livemode = @livemode AND last.account = @account))`
 	err := r.DB.WithContext(ctx).Exec(closing, map[string]any{
-		"now": r.Now(), "run": r.id, "provider": stripeName, "kinds": kinds, "everywhere": looked == everywhere, "in_window": looked == inWindow,
-		"livemode": r.Stripe.Livemode(), "account": r.Stripe.Account(), "since": r.options.Since, "until": r.options.Until,
+		"now": r.Now(), "run": r.id, "provider": stripeName, "kinds": kinds, "everywhere": looked == everywhere,
+		"livemode": r.Stripe.Livemode(), "account": r.Stripe.Account(),
 	}).Error
 	if err != nil {
 		return fmt.Errorf("closing findings that are no more: %w", err)

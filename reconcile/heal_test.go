@@ -205,6 +205,44 @@ func TestRun_APageFailsAndTheNextRunGoesOn(t *testing.T) {
 	}
 }
 
+// A run that is stopped at every other page, after the page was worked through and before that
+// was stored: each page comes again, and counts once. What is stored runs behind, never ahead.
+func TestRun_StoppedBetweenWorkAndCursor(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.runner.Lists.PageSize = 3
+	for range 7 {
+		b.paid()
+	}
+	for turn := 1; ; turn++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		pages := 0
+		b.runner.Crash = func(string) {
+			if pages++; pages == 2 {
+				cancel()
+			}
+		}
+		report, err := b.runner.Run(ctx, b.window())
+		cancel()
+		if err != nil && turn < 100 {
+			continue
+		}
+		must(t, err)
+		for stage, want := range map[string]int64{"events": 21, "sessions": 7, "intents": 7} {
+			if got := report.Counts[stage]; got != want {
+				t.Errorf("%d %s counted in %d turns, want %d", got, stage, turn, want)
+			}
+		}
+		if turn < 5 {
+			t.Errorf("%d turns: the run was not stopped", turn)
+		}
+		break
+	}
+	if n := b.text(`SELECT count(*) FROM orders WHERE state = 'paid'`); n != "7" {
+		t.Errorf("%s orders paid, want 7", n)
+	}
+}
+
 // Two at once: the second is told who is at it. One that died is gone on with after its lease,
 // and an owner that wakes up late finds that the run is not its own any more.
 func TestRun_TwoAtOnce(t *testing.T) {

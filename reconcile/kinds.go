@@ -61,8 +61,7 @@ func Kinds() []Kind {
 	return append(append([]Kind{WebhooksSilent}, thereKinds()...), hereKinds()...)
 }
 
-// thereKinds are those that compare us with the provider's objects: a run says something
-// about one only if the object is in its window.
+// thereKinds are those that compare us with the provider's objects, in one world.
 func thereKinds() []Kind {
 	return []Kind{
 		PaidThere, PaidUnrecorded, PaidHere, AmountDiffers, CurrencyDiffers, RefundMissed, DisputeMissed, StatusDiffers,

@@ -22,7 +22,7 @@ func (r *run) silence(ctx context.Context) error {
 	if err := r.settled(ctx); err != nil {
 		return err
 	}
-	if err := r.close(ctx, thereKinds(), inWindow); err != nil {
+	if err := r.close(ctx, thereKinds(), inWorld); err != nil {
 		return err
 	}
 	patience := r.Silence
