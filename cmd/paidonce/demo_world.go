@@ -72,6 +72,7 @@ func newDemoWorld(ctx context.Context, e *surroundings, say *narrator) (_ *demoW
 	w.env["APP_SECRET"] = randomText()
 	w.env["STRIPE_SECRET_KEY"] = "sk_test_demo"
 	w.env["LICENSE_SIGNING_KEYS"] = signing.EnvLine()[len("LICENSE_SIGNING_KEYS="):]
+	w.env["RECONCILE_EVERY"] = "0" // the story has one thing happen at a time
 	w.env["MAIL_FROM"] = "Demo shop <receipts@shop.example>"
 
 	if err := w.startWeb(ctx, listener); err != nil {
