@@ -86,7 +86,7 @@ func (s *Store) toRefund(tx *gorm.DB, orderID uuid.UUID, wish RefundWish) ([]Pay
 	if err := tx.Order("created_at, id").Find(&payments, "order_id = ?", orderID).Error; err != nil {
 		return nil, fmt.Errorf("reading the payments of order %s: %w", orderID, err)
 	}
-	if wish.Payment != "" {
+	if wish.Payment != "" && len(payments) > 0 {
 		return s.namedPayment(tx, payments, wish)
 	}
 	before, err := s.refundedBefore(tx, payments, wish)
@@ -149,10 +149,10 @@ func (w RefundWish) id(paymentID uuid.UUID) uuid.UUID {
 // namedPayment finds the payment by any of its ids.
 func (s *Store) namedPayment(tx *gorm.DB, payments []Payment, wish RefundWish) ([]Payment, error) {
 	var named []uuid.UUID
-	const find = `SELECT payment_id FROM payment_resources WHERE resource_id = ?`
+	const find = `SELECT payment_id FROM payment_resources WHERE provider IN (SELECT provider FROM payments WHERE order_id = ?) AND resource_id = ?`
 	if id, err := uuid.Parse(wish.Payment); err == nil {
 		named = append(named, id)
-	} else if err := tx.Raw(find, wish.Payment).Scan(&named).Error; err != nil {
+	} else if err := tx.Raw(find, payments[0].OrderID, wish.Payment).Scan(&named).Error; err != nil {
 		return nil, fmt.Errorf("looking for payment %s: %w", wish.Payment, err)
 	}
 	i := slices.IndexFunc(payments, func(p Payment) bool { return slices.Contains(named, p.ID) })
@@ -176,14 +176,20 @@ func (p Payment) hasMoney() bool {
 	return p.Status == StatusSucceeded && p.facts().moneyLeft() && p.LeftMinor() > 0
 }
 
-// surplus reports whether a payment has money and pays for nothing: another one counts.
+// surplus reports whether a payment has money and pays for nothing: another one counts, or
+// did, until its own money went back. Where none ever counted, the order is in review for it.
 func surplus(payments []Payment, p Payment) bool {
 	facts := make([]PaymentFacts, len(payments))
 	for i, v := range payments {
 		facts[i] = v.facts()
 	}
-	counted, ok := Counted(facts)
-	return ok && p.hasMoney() && p.ResourceID != nil && counted.ResourceID != *p.ResourceID
+	if !p.hasMoney() || p.ResourceID == nil {
+		return false
+	}
+	if counted, ok := Counted(facts); ok {
+		return counted.ResourceID != *p.ResourceID
+	}
+	return slices.ContainsFunc(facts, func(f PaymentFacts) bool { return f.Agreed })
 }
 
 // refund writes one refund down.

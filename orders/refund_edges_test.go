@@ -135,3 +135,25 @@ func TestApply_AnOlderReadTakesNothingBack(t *testing.T) {
 		t.Errorf("%d refunded, order %s; want what was read last", v.RefundedMinor(), v.Order.State)
 	}
 }
+
+// Wrong money beside an agreed payment that went back is in no review, since the order is
+// refunded: so it is surplus, or nobody would ever see it (I9).
+func TestSurplus_OfAnOrderWhoseOwnMoneyWentBack(t *testing.T) {
+	t.Parallel()
+	s := openShop(t)
+	o := s.order()
+	wrong := s.secondCheckout(o)
+	s.apply(paid(wrong, 700))
+	if got := s.view(o.ID).Surplus(); len(got) != 0 {
+		t.Errorf("in review for it, and surplus too: %+v", got)
+	}
+	s.apply(paid(o.Session, 1999))
+	s.sentBack(o.Session, 1999, 1999, 1)
+	v := s.view(o.ID)
+	if got := v.Surplus(); v.Order.State != orders.Refunded || len(got) != 1 || *got[0].ResourceID != wrong {
+		t.Errorf("%s, surplus %+v; want the wrong money", v.Order.State, got)
+	}
+	if got, _, err := s.refundOf(o.ID, orders.RefundWish{Surplus: true}); err != nil || len(got) != 1 {
+		t.Errorf("refund of it: %v, %v", got, err)
+	}
+}
