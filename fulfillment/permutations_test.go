@@ -15,7 +15,7 @@ import (
 )
 
 //nolint:gochecknoglobals // a flag of the test binary
-var full = flag.Bool("full", false, "run every permutation with a duplicate at every position of the fulfill job, and every spread, and of money that goes back every story: some thirty minutes")
+var full = flag.Bool("full", false, "run every permutation with a duplicate at every position of the fulfill job, and every spread: some ten minutes; and of money that goes back every story, which takes longer")
 
 // fiveEvents are what Stripe may say of one order: three tell of its payment, two of a
 // checkout that came to nothing.
