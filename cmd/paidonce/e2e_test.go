@@ -90,7 +90,10 @@ func TestB07_OneEventAtSeveralProcesses(t *testing.T) {
 	s.start("work")
 	s.start("work")
 
-	const rounds = 10
+	rounds := 10
+	if testing.Short() {
+		rounds = 3
+	}
 	for round := range rounds {
 		order := s.order()
 		paid, err := s.sim.Pay(s.session(order), stripesim.PayOptions{Hold: true})
