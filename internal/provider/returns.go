@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"math/big"
 	"slices"
@@ -59,37 +60,29 @@ func (s *Stripe) readReturns(ctx context.Context, intent *stripe.PaymentIntent) 
 	}
 	r := Returns{ChargedCurrency: strings.ToLower(string(intent.Currency))}
 
-	refunds := &stripe.RefundListParams{PaymentIntent: stripe.String(intent.ID)}
-	s.prepare(ctx, &refunds.ListParams)
-	for list := s.api.Refunds.List(refunds); ; {
-		if !list.Next() {
-			if err := list.Err(); err != nil {
-				classified, _ := classify(err)
-				return Returns{}, classified
-			}
-			break
-		}
-		v := list.Refund()
+	refundsOf := &stripe.RefundListParams{PaymentIntent: stripe.String(intent.ID)}
+	s.prepare(ctx, &refundsOf.ListParams)
+	refunds := s.api.Refunds.List(refundsOf)
+	for refunds.Next() {
+		v := refunds.Refund()
 		r.Refunds = append(r.Refunds, Refund{
 			ID: v.ID, AmountMinor: v.Amount, Currency: strings.ToLower(string(v.Currency)), Status: string(v.Status),
 			CreatedAt: time.Unix(v.Created, 0).UTC(),
 		})
 	}
-	disputes := &stripe.DisputeListParams{PaymentIntent: stripe.String(intent.ID)}
-	s.prepare(ctx, &disputes.ListParams)
-	for list := s.api.Disputes.List(disputes); ; {
-		if !list.Next() {
-			if err := list.Err(); err != nil {
-				classified, _ := classify(err)
-				return Returns{}, classified
-			}
-			break
-		}
-		v := list.Dispute()
+	disputesOf := &stripe.DisputeListParams{PaymentIntent: stripe.String(intent.ID)}
+	s.prepare(ctx, &disputesOf.ListParams)
+	disputes := s.api.Disputes.List(disputesOf)
+	for disputes.Next() {
+		v := disputes.Dispute()
 		r.Disputes = append(r.Disputes, Dispute{
 			ID: v.ID, AmountMinor: v.Amount, Currency: strings.ToLower(string(v.Currency)), Status: string(v.Status),
 			Reason: string(v.Reason), CreatedAt: time.Unix(v.Created, 0).UTC(),
 		})
+	}
+	if err := cmp.Or(refunds.Err(), disputes.Err()); err != nil {
+		classified, _ := classify(err)
+		return Returns{}, classified // nothing of it counts: a part of what went back is worse than none
 	}
 	slices.Reverse(r.Refunds) // Stripe lists the newest first
 	slices.Reverse(r.Disputes)
