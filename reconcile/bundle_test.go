@@ -116,10 +116,10 @@ type shopOrder struct {
 	Session       string
 }
 
-// order makes an order of two, with its checkout opened.
-func (b *bundle) order() shopOrder {
+// order makes an order, of two if nothing else is said, with its checkout opened.
+func (b *bundle) order(items ...orders.Item) shopOrder {
 	b.t.Helper()
-	created := b.unopened()
+	created := b.unopened(items...)
 	must(b.t, b.service.OpenCheckout(b.t.Context(), created.CallKey))
 	return shopOrder{
 		ID: created.Order.ID, PaymentID: created.PaymentID,
@@ -127,13 +127,16 @@ func (b *bundle) order() shopOrder {
 	}
 }
 
-func (b *bundle) unopened() orders.Created {
+func (b *bundle) unopened(items ...orders.Item) orders.Created {
 	b.t.Helper()
+	if len(items) == 0 {
+		items = []orders.Item{{SKU: "KEY-1", Quantity: 2}}
+	}
 	merchant := orders.Merchant{ReturnURL: func(uuid.UUID) (string, string) {
 		return "https://shop.example.com/return", "https://shop.example.com/cancel"
 	}}
 	created, err := b.orders.Create(b.t.Context(), merchant, orders.NewOrder{
-		Email: "a@example.com", Locale: "en", Items: []orders.Item{{SKU: "KEY-1", Quantity: 2}},
+		Email: "a@example.com", Locale: "en", Items: items,
 	})
 	must(b.t, err)
 	return created

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -389,4 +390,24 @@ func TestRun_ForeignObjectsAndOtherWorlds(t *testing.T) {
 	}
 	b.wantState(live, orders.Pending)
 	b.wantState(other, orders.Pending)
+}
+
+// An order of the most lines that there can be: Stripe shows ten of them with a session, and the
+// rest on further pages. Its total is compared, whatever it is made of.
+func TestRun_AnOrderOfMoreLinesThanAPage(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.mute.Store(true)
+	o := b.order(slices.Repeat([]orders.Item{{SKU: "KEY-1", Quantity: 2}}, orders.MaxLines)...)
+	_, err := b.sim.Pay(o.Session, stripesim.PayOptions{Hold: true})
+	must(t, err)
+	b.wantRun("after the outage", reconcile.Drift, "paid_there 0 open 1 healed")
+	b.fulfill(o)
+	if n := b.text(`SELECT count(*) FROM licenses WHERE order_id = ? AND status = 'active'`, o.ID); n != "200" {
+		t.Errorf("%s licenses, want 200", n)
+	}
+	b.mute.Store(false)
+	if report := b.run(); strings.Contains(kinds(report), "amount") || strings.Contains(kinds(report), "licenses") {
+		t.Errorf("afterwards: %s", kinds(report))
+	}
 }
