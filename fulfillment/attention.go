@@ -22,6 +22,7 @@ const (
 	AttentionReview       AttentionKind = "review"        // money is here, and somebody has to decide
 	AttentionSurplus      AttentionKind = "surplus"       // a payment that pays for nothing
 	AttentionRefundFailed AttentionKind = "refund_failed" // money that was to go back is here again
+	AttentionDispute      AttentionKind = "dispute"       // the bank wants evidence, by a date
 	AttentionDelivery     AttentionKind = "dead_delivery" // an event that could not be applied
 	AttentionJob          AttentionKind = "dead_job"      // a step that nobody will try again
 	AttentionCall         AttentionKind = "call_failed"   // the provider refused
@@ -119,6 +120,22 @@ func attentionToMoney(view orders.View) []Attention {
 		found = append(found, Attention{
 			Kind: AttentionRefundFailed, Subject: r.RefundID, Detail: "the refund of " + amount.String() + " is " + r.Status, Since: r.UpdatedAt,
 		})
+	}
+	return append(found, attentionToDisputes(view)...)
+}
+
+// attentionToDisputes is what is lost if nobody answers.
+func attentionToDisputes(view orders.View) (found []Attention) {
+	for _, d := range view.Disputes {
+		if !d.WaitsForUs() {
+			continue
+		}
+		amount := money.Amount{Minor: d.AmountMinor, Currency: d.Currency}
+		detail := amount.String() + " (" + d.Reason + ") wants evidence"
+		if d.DueAt != nil {
+			detail += " by " + d.DueAt.UTC().Format(time.DateOnly)
+		}
+		found = append(found, Attention{Kind: AttentionDispute, Subject: d.DisputeID, Detail: detail, Since: d.CreatedAt})
 	}
 	return found
 }
@@ -252,7 +269,9 @@ SELECT o.id FROM orders o WHERE o.id IN (
     UNION SELECT CAST(args->>'order_id' AS uuid) FROM dead_jobs WHERE args->>'order_id' ~* @an_id
     UNION SELECT order_id FROM payments WHERE id IN (SELECT CAST(args->>'payment_id' AS uuid) FROM dead_jobs WHERE args->>'payment_id' ~* @an_id)
     UNION SELECT p.order_id FROM refunds r JOIN payments p ON p.id = r.payment_id WHERE r.status IN ('failed', 'canceled')
-    UNION SELECT order_id FROM payments WHERE status = 'succeeded' AND refunded_minor < received_minor GROUP BY order_id HAVING count(*) > 1
+    UNION SELECT p.order_id FROM disputes d JOIN payments p ON p.id = d.payment_id WHERE d.status LIKE '%needs_response'
+    UNION SELECT order_id FROM payments WHERE status = 'succeeded'
+        GROUP BY order_id HAVING count(*) > 1 AND bool_or(refunded_minor < received_minor)
     UNION SELECT p.order_id FROM names n
         JOIN payment_resources r ON r.provider = n.provider AND r.resource_id = n.name JOIN payments p ON p.id = r.payment_id
     UNION SELECT CAST(name AS uuid) FROM names WHERE name ~* @an_id

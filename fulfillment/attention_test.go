@@ -115,6 +115,22 @@ func TestAttention(t *testing.T) {
 				w.b.exec(w.t, `UPDATE orders SET state = 'paid', review_reason = NULL WHERE id = ?`, w.o.ID)
 			},
 		},
+		"a dispute that wants evidence": {
+			func(w world) {
+				w.b.exec(w.t, `INSERT INTO disputes (provider, dispute_id, payment_id, amount_minor, currency, status, reason, due_at, created_at, updated_at)
+					VALUES ('stripe', 'dp_1', ?, 1999, 'usd', 'needs_response', 'fraudulent', now() + interval '7 days', now(), now())`, w.payment)
+			},
+			fulfillment.AttentionDispute,
+			func(w world) { w.b.exec(w.t, `UPDATE disputes SET status = 'under_review'`) },
+		},
+		"an inquiry that wants an answer": {
+			func(w world) {
+				w.b.exec(w.t, `INSERT INTO disputes (provider, dispute_id, payment_id, amount_minor, currency, status, reason, created_at, updated_at)
+					VALUES ('stripe', 'dp_1', ?, 1999, 'usd', 'warning_needs_response', 'general', now(), now())`, w.payment)
+			},
+			fulfillment.AttentionDispute,
+			func(w world) { w.b.exec(w.t, `UPDATE disputes SET status = 'warning_closed'`) },
+		},
 		"a dead delivery that names a recorded id": {
 			func(w world) {
 				w.b.record(w.t, w.o.checkouts[0].event("evt_1", completed))

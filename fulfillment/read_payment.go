@@ -187,7 +187,7 @@ func returnsOf(read provider.Returns) *orders.Returns {
 	for _, v := range read.Disputes {
 		r.Disputes = append(r.Disputes, orders.PaymentDispute{
 			DisputeID: v.ID, AmountMinor: v.AmountMinor, Currency: money.Currency(v.Currency), Status: v.Status, Reason: v.Reason,
-			CreatedAt: v.CreatedAt,
+			DueAt: v.DueAt, CreatedAt: v.CreatedAt,
 		})
 	}
 	return r

@@ -31,6 +31,7 @@ CREATE TABLE disputes (
     currency     text        NOT NULL,
     status       text        NOT NULL, -- the provider's word; warning_… is an inquiry, which moves no money
     reason       text        NOT NULL,
+    due_at       timestamptz,          -- by when the provider wants evidence; NULL: it did not say
     created_at   timestamptz NOT NULL,
     updated_at   timestamptz NOT NULL,
     CONSTRAINT disputes_pkey PRIMARY KEY (provider, dispute_id),

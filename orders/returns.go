@@ -47,7 +47,8 @@ type PaymentDispute struct {
 	Currency    money.Currency
 	Status      string
 	Reason      string
-	CreatedAt   time.Time // the provider's
+	DueAt       *time.Time // by when the provider wants evidence; nil: it did not say
+	CreatedAt   time.Time  // the provider's
 	UpdatedAt   time.Time
 }
 
@@ -61,12 +62,19 @@ const (
 	disputeNeedsResponse = "needs_response"
 	disputeUnderReview   = "under_review"
 	disputeWon           = "won"
+	inquiryNeedsResponse = "warning_needs_response"
 	disputeLost          = "lost"
 	refundSucceeded      = "succeeded"
 )
 
 func (d PaymentDispute) open() bool {
 	return d.Status == disputeNeedsResponse || d.Status == disputeUnderReview
+}
+
+// WaitsForUs reports whether the merchant has to give evidence, to an inquiry too: one that is
+// not answered becomes a dispute.
+func (d PaymentDispute) WaitsForUs() bool {
+	return d.Status == disputeNeedsResponse || d.Status == inquiryNeedsResponse
 }
 
 func (d PaymentDispute) lost() bool { return d.Status == disputeLost }
@@ -156,10 +164,11 @@ func (s *Store) keepDisputes(tx *gorm.DB, p *Payment, read []PaymentDispute, at 
 		return nil, fmt.Errorf("reading the disputes of payment %s: %w", p.ID, err)
 	}
 	const keep = `
-INSERT INTO disputes (provider, dispute_id, payment_id, amount_minor, currency, status, reason, created_at, updated_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO disputes (provider, dispute_id, payment_id, amount_minor, currency, status, reason, due_at, created_at, updated_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (provider, dispute_id) DO UPDATE
-SET amount_minor = excluded.amount_minor, status = excluded.status, reason = excluded.reason, updated_at = excluded.updated_at`
+SET amount_minor = excluded.amount_minor, status = excluded.status, reason = excluded.reason, due_at = excluded.due_at,
+    updated_at = excluded.updated_at`
 	for _, d := range read {
 		var was PaymentDispute
 		if i := slices.IndexFunc(known, func(v PaymentDispute) bool { return v.DisputeID == d.DisputeID }); i >= 0 {
@@ -168,7 +177,7 @@ SET amount_minor = excluded.amount_minor, status = excluded.status, reason = exc
 		if was.Status == d.Status && was.AmountMinor == d.AmountMinor {
 			continue
 		}
-		err := tx.Exec(keep, p.Provider, d.DisputeID, p.ID, d.AmountMinor, d.Currency, d.Status, d.Reason, d.CreatedAt, at).Error
+		err := tx.Exec(keep, p.Provider, d.DisputeID, p.ID, d.AmountMinor, d.Currency, d.Status, d.Reason, d.DueAt, d.CreatedAt, at).Error
 		if err != nil {
 			return nil, fmt.Errorf("keeping dispute %s: %w", d.DisputeID, err)
 		}

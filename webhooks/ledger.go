@@ -141,7 +141,9 @@ func (f Filter) about() string {
     SELECT cause_provider, cause_event_id FROM order_transitions WHERE order_id = @order_id
     UNION
     SELECT d.provider, d.event_id FROM webhook_deliveries d WHERE ` + since + ` AND (d.provider, d.resource_id) IN (
-        SELECT r.provider, r.resource_id FROM payment_resources r JOIN payments p ON p.id = r.payment_id WHERE p.order_id = @order_id)
+        SELECT r.provider, r.resource_id FROM payment_resources r JOIN payments p ON p.id = r.payment_id WHERE p.order_id = @order_id
+        UNION SELECT r.provider, r.refund_id FROM refunds r JOIN payments p ON p.id = r.payment_id WHERE p.order_id = @order_id
+        UNION SELECT v.provider, v.dispute_id FROM disputes v JOIN payments p ON p.id = v.payment_id WHERE p.order_id = @order_id)
     UNION
     SELECT d.provider, d.event_id FROM webhook_deliveries d WHERE d.outcome = 'dead' AND ` + since + ` AND ` + names + `
     UNION

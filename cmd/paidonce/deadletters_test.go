@@ -275,3 +275,30 @@ func TestCommandsOfOperations(t *testing.T) {
 		}
 	}
 }
+
+// A dispute has a date by which it has to be answered: the order says so, and shows the events
+// that told of it, whose own id is the dispute's.
+func TestOrders_ADisputeNeedsAPerson(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.web()
+	s.start("work")
+	order := s.order()
+	paid := s.pay(order)
+	s.inState(order, "fulfilled")
+	id, _, err := s.sim.OpenDispute(paid.ChargeID, 0, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.inState(order, "disputed")
+	number := string(s.one(`SELECT number FROM orders WHERE id = ?`, order))
+	due := string(s.one(`SELECT to_char(due_at AT TIME ZONE 'UTC', 'YYYY-MM-DD') FROM disputes WHERE dispute_id = ?`, id))
+	s.says([]string{"orders", "list", "--attention"}, number, "disputed", "dispute", "1 order in all")
+	s.says([]string{"orders", "show", number}, "NEEDS ATTENTION", "wants evidence by "+due, "charge.dispute.created")
+	s.says([]string{"deliveries", "list", "--order", number}, "charge.dispute.created", "checkout.session.completed")
+	if _, err := s.sim.CloseDispute(id, "won"); err != nil {
+		t.Fatal(err)
+	}
+	s.inState(order, "fulfilled")
+	s.says([]string{"orders", "show", number}, "Nothing about it needs a person.")
+}

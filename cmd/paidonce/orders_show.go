@@ -203,6 +203,8 @@ func settling(one fulfillment.Attention, o orders.Order) []string {
 		return []string{"paidonce orders refund " + order + " --surplus" + who}
 	case fulfillment.AttentionRefundFailed:
 		return []string{"paidonce orders refund " + order + " --key ANOTHER" + who}
+	case fulfillment.AttentionDispute:
+		return []string{"none: answer it in Stripe's dashboard, in time (docs/operations.md)"}
 	case fulfillment.AttentionDelivery:
 		name := strings.TrimPrefix(one.Subject, "stripe/")
 		return []string{"paidonce deliveries show " + name, "paidonce deliveries retry " + name}

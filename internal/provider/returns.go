@@ -44,6 +44,7 @@ type Dispute struct {
 	Currency    string
 	Status      string // needs_response, under_review, won, lost, warning_…
 	Reason      string
+	DueAt       *time.Time // by when evidence has to be given; nil if Stripe does not say
 	CreatedAt   time.Time
 }
 
@@ -77,7 +78,7 @@ func (s *Stripe) readReturns(ctx context.Context, intent *stripe.PaymentIntent) 
 		v := disputes.Dispute()
 		r.Disputes = append(r.Disputes, Dispute{
 			ID: v.ID, AmountMinor: v.Amount, Currency: strings.ToLower(string(v.Currency)), Status: string(v.Status),
-			Reason: string(v.Reason), CreatedAt: time.Unix(v.Created, 0).UTC(),
+			Reason: string(v.Reason), DueAt: dueAt(v), CreatedAt: time.Unix(v.Created, 0).UTC(),
 		})
 	}
 	if err := cmp.Or(refunds.Err(), disputes.Err()); err != nil {
@@ -88,6 +89,15 @@ func (s *Stripe) readReturns(ctx context.Context, intent *stripe.PaymentIntent) 
 	slices.Reverse(r.Disputes)
 	r.withoutRelease(intent.LatestCharge)
 	return r, nil
+}
+
+// dueAt is when the time for evidence ends.
+func dueAt(d *stripe.Dispute) *time.Time {
+	if d.EvidenceDetails == nil || d.EvidenceDetails.DueBy == 0 {
+		return nil
+	}
+	at := time.Unix(d.EvidenceDetails.DueBy, 0).UTC()
+	return &at
 }
 
 // prepare makes a list ask for whole pages, in the account that we act for.

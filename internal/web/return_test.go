@@ -58,7 +58,7 @@ func TestReturn_PaysWithoutTheWebhook(t *testing.T) {
 	session := s.session(t, order, 0)
 
 	page := s.back(t, order, session)
-	if page.Status != http.StatusOK || !strings.Contains(page.Body, "being confirmed") || s.state(t, order) != "pending" {
+	if page.Status != http.StatusOK || !strings.Contains(page.Body, "wait for word") || s.state(t, order) != "pending" {
 		t.Errorf("before: got %d %s", page.Status, page.Body)
 	}
 	_, err := s.sim.Pay(session, stripesim.PayOptions{Hold: true})
@@ -155,9 +155,9 @@ func TestReturn_TellsTheState(t *testing.T) {
 	must(t, s.service.FulfillOrder(t.Context(), order.ID, func(*gorm.DB) error { return nil }))
 	key := query[string](t, s, `SELECT key FROM licenses LIMIT 1`)
 	for state, text := range map[string]string{
-		"pending": "being confirmed", "confirming": "being confirmed", "paid": "order is paid", "fulfilled": "order is paid",
+		"pending": "wait for word", "confirming": "being confirmed", "paid": "order is paid", "fulfilled": "order is paid",
 		"review": "look at it", "failed": "not paid", "expired": "not paid", "canceled": "not paid",
-		"refunded": "paid back", "disputed": "disputed", "charged_back": "paid back",
+		"refunded": "was refunded", "disputed": "disputed", "charged_back": "was refunded",
 	} {
 		execute(t, s.dsn, `UPDATE orders SET state = '`+state+`', review_reason = CASE WHEN '`+state+`' = 'review' THEN 'amount' END`)
 		page := s.back(t, order, session, "Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
@@ -191,7 +191,7 @@ func TestReturn_ForeignSessions(t *testing.T) {
 	execute(t, s.dsn, `UPDATE orders SET state = 'fulfilled'`)
 	for _, session := range []string{"", "cs_test_unheard_of", s.session(t, other, 0), "%00", "%ff", "..%2F..%2Fv1%2Frefunds", strings.Repeat("x", 300), "<script>"} {
 		page := s.back(t, order, session)
-		if page.Status != http.StatusOK || !strings.Contains(page.Body, "being confirmed") || strings.Contains(page.Body, "<script") {
+		if page.Status != http.StatusOK || !strings.Contains(page.Body, "wait for word") || strings.Contains(page.Body, "<script") {
 			t.Errorf("%q: got %d %s", session, page.Status, page.Body)
 		}
 		if got := s.back(t, order, session, "Accept", "application/json"); got.Body != `{"state":"pending"}` {
@@ -226,7 +226,7 @@ func TestReturn_ProviderAway(t *testing.T) {
 		s.sim.Inject(fault)
 		started := time.Now()
 		page := s.back(t, order, session)
-		if page.Status != http.StatusOK || !strings.Contains(page.Body, "being confirmed") {
+		if page.Status != http.StatusOK || !strings.Contains(page.Body, "wait for word") {
 			t.Errorf("got %d %s", page.Status, page.Body)
 		}
 		if took := time.Since(started); took > 8*time.Second {
