@@ -36,10 +36,14 @@ func (s *Service) FulfillOrder(ctx context.Context, orderID uuid.UUID, complete 
 		if err := s.Orders.MarkFulfilled(ctx, tx, order, orders.Cause{Provider: "job", EventID: kindFulfillOrder}); err != nil {
 			return err
 		}
-		if err := s.Queue.intendMail(ctx, tx, receiptOf(*order, lines, issued, s.Now())); err != nil {
+		payment, ids, err := s.Orders.PaidBy(ctx, tx, order.ID)
+		if err != nil {
 			return err
 		}
-		if err := s.intendNotice(ctx, tx, *order, issued); err != nil {
+		if err := s.Queue.intendMail(ctx, tx, receiptOf(*order, lines, issued, payment.Received(), s.Now())); err != nil {
+			return err
+		}
+		if err := s.intendNotice(ctx, tx, payment, ids, issued); err != nil {
 			return err
 		}
 		if err := complete(tx); err != nil {
@@ -65,16 +69,12 @@ func licensesOf(order orders.Order, lines []orders.Line) licenses.Order {
 
 // intendNotice writes down the call that puts order and license ids on the payment's
 // intent. A free order has no intent, and nobody to tell.
-func (s *Service) intendNotice(ctx context.Context, tx *gorm.DB, order orders.Order, issued []licenses.License) error {
-	payment, ids, err := s.Orders.PaidBy(ctx, tx, order.ID)
-	if err != nil {
-		return err
-	}
+func (s *Service) intendNotice(ctx context.Context, tx *gorm.DB, payment *orders.Payment, ids []string, issued []licenses.License) error {
 	for _, id := range ids {
 		if !strings.HasPrefix(id, "pi_") {
 			continue
 		}
-		request := provider.FulfillRequest{OrderID: order.ID, PaymentIntentID: id}
+		request := provider.FulfillRequest{OrderID: payment.OrderID, PaymentIntentID: id}
 		for _, license := range issued {
 			request.LicenseIDs = append(request.LicenseIDs, license.ID)
 		}

@@ -41,6 +41,7 @@ type content struct {
 	Paragraphs                    []string
 	Lines                         []receiptLine
 	TotalWord, Total              string
+	PaidWord, Paid                string // "" where it is the total
 	Keys                          []string
 	KeysTitle, OrderWord, OrderID string
 }
@@ -93,14 +94,15 @@ func (c content) message(to string) Message {
 
 // receiptOf is the receipt of an order. An order has one for ever: if it is paid again after a
 // dispute, nothing is sent.
-func receiptOf(order orders.Order, lines []orders.Line, issued []licenses.License, now time.Time) mailIntent {
+func receiptOf(order orders.Order, lines []orders.Line, issued []licenses.License, paid money.Amount, now time.Time) mailIntent {
 	return mailIntent{
-		OrderID: order.ID, Kind: MailReceipt, SubjectID: order.ID.String(), Message: receiptMessage(order, lines, issued), At: now,
+		OrderID: order.ID, Kind: MailReceipt, SubjectID: order.ID.String(), Message: receiptMessage(order, lines, issued, paid), At: now,
 	}
 }
 
-// receiptMessage writes the receipt of an order.
-func receiptMessage(order orders.Order, lines []orders.Line, issued []licenses.License) Message {
+// receiptMessage writes the receipt of an order. What was paid is told where it is not the sum
+// of the prices: with a discount or a tax, or because a person accepted it.
+func receiptMessage(order orders.Order, lines []orders.Line, issued []licenses.License, paid money.Amount) Message {
 	w := wordsFor(order.Locale)
 	c := content{
 		Language: w.language, OrderWord: w.say("order", nil), OrderID: order.ID.String(),
@@ -115,6 +117,9 @@ func receiptMessage(order orders.Order, lines []orders.Line, issued []licenses.L
 	}
 	for _, license := range issued {
 		c.Keys = append(c.Keys, license.Key)
+	}
+	if paid.Currency != "" && !paid.Equal(order.Total()) {
+		c.PaidWord, c.Paid = w.say("paid", nil), paid.Format(order.Locale)
 	}
 	return c.message(order.Email)
 }

@@ -1,6 +1,7 @@
 package fulfillment_test
 
 import (
+	"strings"
 	"testing"
 
 	"paidonce/fulfillment"
@@ -56,4 +57,25 @@ func TestB19LateTooLittleTooMuchAndTwice(t *testing.T) {
 	b.wantState(t, o, orders.Fulfilled)
 	b.wantEffects(t, o, once(o))
 	b.wantAttention(t, o, fulfillment.AttentionSurplus)
+}
+
+// A receipt tells what was paid, where that is not the sum of its prices.
+func TestAReceiptTellsWhatWasPaid(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	less := int64(500)
+	short, whole := b.order(t), b.bought(t)
+	b.arrive(t, b.pay(t, short.checkouts[0], stripesim.PayOptions{Amount: &less}))
+	if _, err := b.orders.Accept(t.Context(), short.ID, orders.Person{Name: "ann", Why: "the rest was paid in cash"}); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+	b.wantEffects(t, short, once(short))
+	for _, m := range b.mailer.messages() {
+		told := strings.Contains(m.Text, "\nTotal: $39.98\nPaid: $5.00\n") && strings.Contains(m.HTML, "Paid") && strings.Contains(m.HTML, "$5.00")
+		if of := strings.Contains(m.Text, short.ID.String()); told != of || strings.Contains(m.Text, "Paid") != of {
+			t.Errorf("the receipt of an order that was paid short: %t\n%s\n%s", of, m.Text, m.HTML)
+		}
+	}
+	b.wantEffects(t, whole, once(whole))
 }

@@ -96,6 +96,14 @@ func (p Payment) facts() PaymentFacts {
 	return f
 }
 
+// Received is what came; zero if nothing did.
+func (p *Payment) Received() money.Amount {
+	if p == nil || p.ReceivedMinor == nil {
+		return money.Amount{}
+	}
+	return money.Amount{Minor: *p.ReceivedMinor, Currency: money.Currency(*p.ReceivedCurrency)}
+}
+
 // LeftMinor is how much of what was received has not been refunded.
 func (p Payment) LeftMinor() int64 {
 	if p.ReceivedMinor == nil {
