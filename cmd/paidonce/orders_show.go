@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -96,17 +97,34 @@ func printOrder(cmd *cobra.Command, d fulfillment.Dossier) {
 	cmd.Println("\nHistory (UTC)")
 	t = newTable(cmd.OutOrStdout())
 	t.row("  "+at(o.CreatedAt), "made")
-	for _, step := range d.Transitions {
-		t.row("  "+at(step.At), string(step.Event), string(step.FromState)+" → "+string(step.ToState), step.CauseProvider+" "+step.CauseEventID)
+	for _, entry := range historyOf(d) {
+		t.row(append([]string{"  " + at(entry.at)}, entry.cells...)...)
 	}
+	t.end()
+}
+
+// past is a line of an order's history.
+type past struct {
+	at    time.Time
+	cells []string
+}
+
+// historyOf is what people decided and how the order moved, in the order of time. A decision
+// goes before the move that it caused in the same moment.
+func historyOf(d fulfillment.Dossier) (all []past) {
 	for _, ruling := range d.Rulings {
 		what := string(ruling.Action)
 		if ruling.AmountMinor != nil {
 			what += " " + amount(*ruling.AmountMinor, *ruling.Currency)
 		}
-		t.row("  "+at(ruling.DecidedAt), "decided", what, ruling.DecidedBy+": "+ruling.Reason)
+		all = append(all, past{ruling.DecidedAt, []string{"decided", what, ruling.DecidedBy + ": " + ruling.Reason}})
 	}
-	t.end()
+	for _, step := range d.Transitions {
+		move := string(step.FromState) + " → " + string(step.ToState)
+		all = append(all, past{step.At, []string{string(step.Event), move, step.CauseProvider + " " + step.CauseEventID}})
+	}
+	slices.SortStableFunc(all, func(a, b past) int { return a.at.Compare(b.at) })
+	return all
 }
 
 // amount is an amount in a currency that may be one we do not know: it was charged all the same.
