@@ -118,6 +118,9 @@ func (f *reconcileFlags) run(cmd *cobra.Command, e *surroundings) error {
 			return err
 		}
 	} else {
+		if !cmd.Flags().Changed("until") {
+			cmd.Println("Note: what is younger than five minutes was left to its webhook; --until 0s looks at it too.")
+		}
 		printReport(cmd.OutOrStdout(), report)
 	}
 	switch {
