@@ -25,4 +25,4 @@ func ReturnMessage(kind MailKind, order orders.Order, amount money.Amount, licen
 }
 
 // IsBeingRead reports whether somebody else reads the payment, or has done so.
-func IsBeingRead(err error) bool { return errors.Is(err, errBeingRead) }
+func IsBeingRead(err error) bool { return errors.Is(err, ErrBeingRead) }

@@ -125,8 +125,8 @@ func (s *Service) ending(row sentReceipt, sendErr error) ending {
 		}
 	case errors.Is(sendErr, ErrNotSent):
 		end.next = sendErr
-		if row.Unknowns == 0 {
-			end.state = ReceiptIntended
+		if row.Unknowns == 0 || !s.settles(row) && !s.onceMore(row.Unknowns) {
+			end.state = ReceiptIntended // with copies that may be out, only a person has it sent: that wish stands
 		} else {
 			end.resendAt = &row.Now // as soon as the job comes back
 		}

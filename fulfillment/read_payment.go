@@ -18,8 +18,8 @@ var (
 	// errNoResource means that the provider has not answered yet with the checkout's id.
 	errNoResource = errors.New("its checkout is not open yet")
 
-	// errBeingRead means that another reader is at the payment.
-	errBeingRead = errors.New("the payment is being read by another job")
+	// ErrBeingRead means that another reader is at the payment.
+	ErrBeingRead = errors.New("the payment is being read by another job")
 )
 
 // readLease is how long a reader has for a payment, beyond the time of its job. A reader that
@@ -86,7 +86,7 @@ RETURNING *`
 	if err := s.DB.WithContext(ctx).First(&payment, "id = ?", paymentID).Error; err != nil {
 		return nil, fmt.Errorf("reading payment %s: %w", paymentID, err)
 	}
-	why := errBeingRead
+	why := ErrBeingRead
 	switch {
 	case payment.ResourceID == nil:
 		why = errNoResource
@@ -112,7 +112,7 @@ func (s *Service) endRead(ctx context.Context, noted orders.Payment, state provi
 			return fmt.Errorf("ending the read of payment %s: %w", noted.ID, err)
 		}
 		if len(wanted) == 0 {
-			return fmt.Errorf("after the lease: %w", errBeingRead)
+			return fmt.Errorf("after the lease: %w", ErrBeingRead)
 		}
 		if wanted[0] > noted.ReadWanted {
 			if err := s.Queue.WantRead(ctx, tx, noted.ID); err != nil {

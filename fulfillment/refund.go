@@ -35,12 +35,19 @@ func (s *Service) Refund(ctx context.Context, orderID uuid.UUID, wish orders.Ref
 	return s.Orders.Refund(ctx, orderID, wish, p)
 }
 
+// ErrNotRead is wrapped by the error of [Service.SendRefund] when the provider has taken the
+// refund, and what became of it could not be read. A job reads it.
+var ErrNotRead = errors.New("the refund was sent, and is not read back yet")
+
 // SendRefund makes the call of a refund that was decided, and reads what became of it.
 func (s *Service) SendRefund(ctx context.Context, ruling orders.Ruling) error {
 	if err := s.PerformCall(ctx, provider.RefundKey(ruling.ID), func(*gorm.DB) error { return nil }); err != nil {
 		return err
 	}
-	return s.await(ctx, *ruling.PaymentID, s.ReadPayment)
+	if err := s.await(ctx, *ruling.PaymentID, s.ReadPayment); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotRead, err)
+	}
+	return nil
 }
 
 // await reads a payment for somebody who waits; if a job is at it, after that.
@@ -49,7 +56,7 @@ func (s *Service) await(ctx context.Context, paymentID uuid.UUID, read func(cont
 	defer cancel()
 	for {
 		err := read(ctx, paymentID, func(*gorm.DB) error { return nil })
-		if !errors.Is(err, errBeingRead) {
+		if !errors.Is(err, ErrBeingRead) {
 			return err
 		}
 		select {

@@ -2,6 +2,7 @@ package fulfillment
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -112,14 +113,18 @@ SET state = CASE WHEN c.wait > interval '0' THEN 'scheduled' ELSE 'available' EN
     max_attempts = greatest(j.max_attempts, j.attempt + @more),
     metadata = j.metadata - 'cancel_attempted_at' - @announced -- what was said of the last end is not said of the next
 FROM (
-    SELECT id, make_interval(secs => @stagger) * (row_number() OVER (ORDER BY id) - 1) AS wait FROM river_job WHERE id IN @ids
+    SELECT id, make_interval(secs => @stagger) * (row_number() OVER (ORDER BY id) - 1) AS wait FROM river_job WHERE id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(@ids AS jsonb)))
 ) c
 WHERE j.id = c.id AND j.state IN ('discarded', 'cancelled', 'retryable', 'scheduled')`
 	more := r.Attempts
 	if more == 0 {
 		more = DefaultMoreAttempts
 	}
-	err := tx.Exec(due, map[string]any{"more": more, "announced": announcedMark, "stagger": r.Stagger.Seconds(), "ids": ids}).Error
+	list, err := json.Marshal(ids) // one parameter, however many there are: a statement takes 65,535
+	if err != nil {
+		return fmt.Errorf("naming %d jobs: %w", len(ids), err)
+	}
+	err = tx.Exec(due, map[string]any{"more": more, "announced": announcedMark, "stagger": r.Stagger.Seconds(), "ids": string(list)}).Error
 	if err != nil {
 		return fmt.Errorf("making %d jobs due: %w", len(ids), err)
 	}

@@ -151,7 +151,7 @@ func (w *worker[A]) Work(ctx context.Context, job *river.Job[A]) error {
 	switch {
 	case err == nil && job.Kind == kindSweepParked:
 		log.Debug("job done") // every half minute, and mostly about nothing
-	case errors.Is(err, errBeingRead):
+	case errors.Is(err, ErrBeingRead):
 		log.Debug("job waits for another reader")
 	case err == nil:
 		log.Info("job done")
@@ -218,7 +218,7 @@ func instruct(err error, next again) error {
 		return river.JobSnooze(max(time.Until(later.until), time.Second))
 	case errors.Is(err, provider.ErrInFlight):
 		return river.JobSnooze(takeOverAfter)
-	case errors.Is(err, errBeingRead), errors.Is(err, errMoreToDo):
+	case errors.Is(err, ErrBeingRead), errors.Is(err, errMoreToDo):
 		return river.JobSnooze(time.Second)
 	case errors.Is(err, errMailNotConfigured), errors.Is(err, provider.ErrNotConfigured), errors.Is(err, provider.ErrOtherWorld):
 		return river.JobSnooze(mailPause)

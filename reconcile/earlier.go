@@ -23,13 +23,13 @@ func (r *run) earlier(ctx context.Context) error {
 SELECT f.* FROM reconcile_findings f JOIN reconcile_runs last ON last.id = f.run_id
 WHERE f.provider = @provider AND f.healed_at IS NULL AND f.kind IN @kinds AND f.run_id <> @run
   AND last.livemode = @livemode AND last.account = @account
-  AND NOT (f.object_at >= @since AND f.object_at < @until) AND f.id::text > @after
+  AND (f.kind = @event_missed OR NOT (f.object_at >= @since AND f.object_at < @until)) AND f.id::text > @after
 ORDER BY f.id::text LIMIT @limit`
 	for {
 		var findings []Finding
 		err := r.DB.WithContext(ctx).Raw(open, map[string]any{
 			"provider": stripeName, "kinds": thereKinds(), "run": r.id, "livemode": r.Stripe.Livemode(), "account": r.Stripe.Account(),
-			"since": r.options.Since, "until": r.options.Until, "after": string(r.cursor), "limit": earlierBatch,
+			"event_missed": EventMissed, "since": r.options.Since, "until": r.options.Until, "after": string(r.cursor), "limit": earlierBatch,
 		}).Scan(&findings).Error
 		if err != nil {
 			return fmt.Errorf("looking for earlier findings: %w", err)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"gorm.io/gorm"
 
+	"paidonce/fulfillment"
 	"paidonce/internal/provider"
 	"paidonce/orders"
 	"paidonce/webhooks"
@@ -242,7 +243,7 @@ func (r *run) read(ctx context.Context, payment uuid.UUID) error {
 		if p.ReadSeq >= wish {
 			return nil
 		}
-		if failed != nil && (errors.Is(failed, provider.ErrRefused) || errors.As(failed, new(*provider.RetryError))) {
+		if failed != nil && !errors.Is(failed, fulfillment.ErrBeingRead) { // only another reader is waited for
 			r.Log.Warn("reconcile could not read a payment; its job goes on", "payment_id", payment, "error", failed.Error())
 			return nil
 		}

@@ -32,6 +32,11 @@ func (r *run) inside(ctx context.Context) error {
 	if err != nil {
 		first, after = 0, ""
 	}
+	if r.cursor == "" {
+		if err := r.forget(ctx); err != nil {
+			return err
+		}
+	}
 	all := checks()
 	for n := first; n < len(all); n++ {
 		if err := r.ask(ctx, n, all[n], after); err != nil {
@@ -45,6 +50,19 @@ func (r *run) inside(ctx context.Context) error {
 		}
 	}
 	return r.close(ctx, hereKinds(), everywhere)
+}
+
+// forget closes what this run found among our rows before it was left: it looks again at all of
+// them, and what is still so is opened again.
+func (r *run) forget(ctx context.Context) error {
+	if r.options.DryRun {
+		return nil
+	}
+	const forget = `UPDATE reconcile_findings SET healed_at = ? WHERE run_id = ? AND kind IN ? AND healed_at IS NULL`
+	if err := r.DB.WithContext(ctx).Exec(forget, r.Now(), r.id, hereKinds()).Error; err != nil {
+		return fmt.Errorf("looking anew: %w", err)
+	}
+	return nil
 }
 
 // row is what a check finds.

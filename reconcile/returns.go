@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/tidwall/gjson"
 
@@ -81,8 +82,17 @@ func (r *run) compareReturns(ctx context.Context, kind Kind, objects []provider.
 			continue
 		}
 		ours, known := here[o.ID]
-		if there == ours || k.released(there) {
+		if there == ours {
 			continue
+		}
+		if !known && k.mayBeReleased(there) {
+			released, err := r.released(ctx, k, o.ID)
+			if err != nil {
+				return nil, err
+			}
+			if released {
+				continue
+			}
 		}
 		words := "not known"
 		if known {
@@ -94,11 +104,21 @@ func (r *run) compareReturns(ctx context.Context, kind Kind, objects []provider.
 	return drifts, nil
 }
 
-// released reports whether a refund is no money that goes back: Stripe shows what a capture
-// for less left of the authorization, which was never received, as a refund.
-func (k known) released(v returned) bool {
+// mayBeReleased reports whether a refund may be no money that goes back: Stripe shows what a
+// capture for less left of the authorization, which was never received, as a refund.
+func (k known) mayBeReleased(v returned) bool {
 	return k.IntendedMinor != nil && k.ReceivedMinor != nil && *k.IntendedMinor > *k.ReceivedMinor &&
 		v.AmountMinor == *k.IntendedMinor-*k.ReceivedMinor
+}
+
+// released reports whether it is that: a refund of the same amount may have been made besides,
+// and only the whole list tells the two apart, as a read does.
+func (r *run) released(ctx context.Context, k known, refundID string) (bool, error) {
+	state, err := r.Stripe.ReadPayment(ctx, *k.ResourceID)
+	if err != nil {
+		return false, fmt.Errorf("telling a refund from what was released: %w", err)
+	}
+	return !slices.ContainsFunc(state.Returns.Refunds, func(v provider.Refund) bool { return v.ID == refundID }), nil
 }
 
 func namedBy(o provider.Object) []string {

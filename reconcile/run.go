@@ -28,6 +28,7 @@ type run struct {
 	*Runner
 
 	options  Options
+	asked    Options   // what was asked for; options are an older run's, where that is resumed
 	deadline time.Time // zero: none
 
 	id      uuid.UUID
@@ -43,7 +44,7 @@ type run struct {
 
 func (r *Runner) newRun(o Options, deadline time.Time) *run {
 	return &run{
-		Runner: r, options: o, deadline: deadline, stage: stages()[0].name, counts: map[string]int64{},
+		Runner: r, options: o, asked: o, deadline: deadline, stage: stages()[0].name, counts: map[string]int64{},
 		dry: &dryFindings{kinds: map[Kind]*KindCount{}, seen: map[string]bool{}},
 	}
 }

@@ -46,6 +46,9 @@ func (r *run) compareSessions(ctx context.Context, sessions []provider.Object) (
 		state, err := provider.SessionState(o.Raw)
 		if err != nil {
 			r.counts[countUnreadable]++
+			if k, ok := payments[o.ID]; ok { // of ours, it is for a person to read
+				drifts = append(drifts, drift{object: o, Finding: k.about(CurrencyDiffers, o.ID, o, "unreadable: "+err.Error(), k.ours())})
+			}
 			continue
 		}
 		if k, ok := payments[o.ID]; ok {

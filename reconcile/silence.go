@@ -31,7 +31,7 @@ func (r *run) silence(ctx context.Context) error {
 	}
 	w := provider.Walk{
 		Listing: provider.ListEvents, Since: r.earliestEvent(),
-		Until: r.Now().Add(time.Minute).UTC().Truncate(time.Second), // also what is of this second
+		Until: r.Now().Add(-patience).UTC().Truncate(time.Second),
 	}
 	w.Types = webhooks.StripeEventTypes()
 	w.Types = w.Types[:min(len(w.Types), provider.MaxTypes)]
@@ -39,7 +39,7 @@ func (r *run) silence(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	silent, err := r.unheard(ctx, newest, r.Now().Add(-patience))
+	silent, err := r.unheard(ctx, newest)
 	if err != nil {
 		return err
 	}
@@ -99,8 +99,9 @@ WHERE f.run_id = ? AND f.kind = ? AND f.healed_at IS NULL AND d.processed_at IS 
 		if left == 0 {
 			return nil
 		}
-		if err := r.Service.SweepParked(ctx, func(*gorm.DB) error { return nil }); err != nil {
-			return err
+		// Not Service.SweepParked, which also tells of dead jobs: that is for the workers' log.
+		if err := r.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return r.Inbox.Sweep(ctx, tx) }); err != nil {
+			return fmt.Errorf("releasing what waits: %w", err)
 		}
 		if _, err := r.Drainer.Drain(ctx); err != nil {
 			return fmt.Errorf("draining: %w", err)
@@ -116,14 +117,22 @@ WHERE f.run_id = ? AND f.kind = ? AND f.healed_at IS NULL AND d.processed_at IS 
 }
 
 // unheard is the finding that nobody hears the provider; nil if somebody does, or if nothing
-// has been said for long enough to tell.
-func (r *run) unheard(ctx context.Context, newest []provider.Object, before time.Time) (*Finding, error) {
-	if len(newest) == 0 || newest[len(newest)-1].Created.After(before) {
+// has been said for long enough to tell: of what is as old as the newest event that had its
+// time, or younger, nothing has come by webhook.
+func (r *run) unheard(ctx context.Context, newest []provider.Object) (*Finding, error) {
+	if len(newest) == 0 {
 		return nil, nil
 	}
-	const arrived = `SELECT count(*) FROM webhook_deliveries WHERE provider = ? AND event_id IN ? AND source = ?`
+	const arrived = `
+SELECT count(*) FROM (
+    SELECT FROM webhook_deliveries
+    WHERE provider = @provider AND livemode = @livemode AND account = @account AND source = @source
+      AND occurred_at >= @since AND received_at >= CAST(@since AS timestamptz) - interval '1 hour' LIMIT 1) heard`
 	var heard int64
-	err := r.DB.WithContext(ctx).Raw(arrived, stripeName, idsOf(newest), webhooks.SourceWebhook).Row().Scan(&heard)
+	err := r.DB.WithContext(ctx).Raw(arrived, map[string]any{
+		"provider": stripeName, "livemode": r.Stripe.Livemode(), "account": r.Stripe.Account(), "source": webhooks.SourceWebhook,
+		"since": newest[0].Created,
+	}).Row().Scan(&heard)
 	if err != nil {
 		return nil, fmt.Errorf("looking for events that came by webhook: %w", err)
 	}
@@ -132,10 +141,22 @@ func (r *run) unheard(ctx context.Context, newest []provider.Object, before time
 	}
 	last, first := newest[0], newest[len(newest)-1]
 	return &Finding{
-		Kind: WebhooksSilent, ResourceID: "webhooks", Action: "nothing",
+		Kind: WebhooksSilent, ResourceID: r.world(), Action: "nothing", // one of each world: an ack of one is not of another
 		Theirs: fmt.Sprintf("%d events from %s to %s", len(newest), first.Created.Format(time.DateTime), last.Created.Format(time.DateTime)),
 		Ours:   "none of them came by webhook",
 	}, nil
+}
+
+// world names the run's mode and account.
+func (r *run) world() string {
+	mode := "test"
+	if r.Stripe.Livemode() {
+		mode = "live"
+	}
+	if r.Stripe.Account() != "" {
+		mode += ":" + r.Stripe.Account()
+	}
+	return mode
 }
 
 // typeOf is an event's type, as text for people.

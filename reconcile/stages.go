@@ -50,12 +50,34 @@ func stages() []stage {
 // the run is left there; our own rows need no provider, and are looked at all the same.
 func (r *run) all(ctx context.Context) (Report, error) {
 	err := r.through(ctx)
-	if err != nil && r.stage != StageInside && !errors.Is(err, ErrUnfinished) && !errors.Is(err, ErrLost) && ctx.Err() == nil {
-		aside := *r
-		aside.aside, aside.stage, aside.cursor = true, StageInside, ""
-		err = errors.Join(err, aside.inside(ctx))
+	if err != nil && !errors.Is(err, ErrUnfinished) && !errors.Is(err, ErrLost) && ctx.Err() == nil {
+		err = errors.Join(err, r.besides(ctx))
 	}
 	return r.report(ctx, err)
+}
+
+// besides does what does not depend on the stage that cannot be finished: the other stages, and
+// of a run that was resumed all of them, over the window that was asked for. Without it one
+// listing that is refused for good keeps every later payment from being looked at.
+func (r *run) besides(ctx context.Context) error {
+	aside := *r
+	aside.aside, aside.options = true, r.asked
+	var errs []error
+	reached := r.resumed
+	for _, s := range stages() {
+		if s.name == r.stage {
+			reached = true
+			continue // it has just failed
+		}
+		if !reached || s.name == StageEarlier || s.name == StageSilence { // these end what the others have looked at
+			continue
+		}
+		aside.stage, aside.cursor = s.name, ""
+		if err := s.do(&aside, ctx); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (r *run) through(ctx context.Context) error {

@@ -248,7 +248,7 @@ func TestCommandsOfOperations(t *testing.T) {
 		fulfillment.AttentionMailUnknown, fulfillment.AttentionMailParked,
 	} {
 		for _, subject := range []string{"checkout:1", "refund:1", "fulfill:1"} {
-			commands := settling(fulfillment.Attention{Kind: kind, Subject: subject}, orders.Order{Number: 1})
+			commands := settling(fulfillment.Attention{Kind: kind, Subject: subject}, fulfillment.Dossier{View: orders.View{Order: orders.Order{Number: 1}}})
 			if len(commands) == 0 {
 				t.Errorf("nothing settles %s of %s", kind, subject)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"paidonce/fulfillment"
 	"paidonce/internal/money"
 	"paidonce/internal/provider"
 	"paidonce/migrations"
@@ -46,17 +47,17 @@ func (d *deciding) run(cmd *cobra.Command, e *surroundings, name string, do func
 	if err != nil {
 		return err
 	}
-	all, err := do(cmd.Context(), a, id)
-	if err != nil {
-		return err
+	all, failed := do(cmd.Context(), a, id) // of several, those before the one that failed were done
+	if failed != nil && len(all) == 0 {
+		return failed
 	}
 	if d.json {
-		return json.NewEncoder(cmd.OutOrStdout()).Encode(all)
+		return errors.Join(failed, json.NewEncoder(cmd.OutOrStdout()).Encode(all))
 	}
 	for _, one := range all {
 		one.print(cmd.OutOrStdout())
 	}
-	return nil
+	return failed
 }
 
 // deskApp is the parts of a command that a person gives: it enqueues, and works nothing.
@@ -128,7 +129,10 @@ order is in review; given twice, it does nothing the second time.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return d.run(cmd, e, args[0], func(ctx context.Context, a *app, id uuid.UUID) ([]decided, error) {
 				one, err := a.orders.Accept(ctx, id, d.person)
-				return []decided{newDecided(one)}, err
+				if err != nil {
+					return nil, err
+				}
+				return []decided{newDecided(one)}, nil
 			})
 		},
 	}
@@ -148,7 +152,10 @@ has money is not canceled but refunded.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return d.run(cmd, e, args[0], func(ctx context.Context, a *app, id uuid.UUID) ([]decided, error) {
 				one, err := a.orders.Cancel(ctx, id, d.person)
-				return []decided{newDecided(one)}, err
+				if err != nil {
+					return nil, err
+				}
+				return []decided{newDecided(one)}, nil
 			})
 		},
 	}
@@ -203,9 +210,11 @@ func refundOrder(ctx context.Context, a *app, id uuid.UUID, wish orders.RefundWi
 	for _, ruling := range rulings {
 		one := newDecided(ruling)
 		sent := a.service.SendRefund(ctx, ruling.Ruling)
-		done := sent == nil
+		done := sent == nil || errors.Is(sent, fulfillment.ErrNotRead)
 		one.Sent = &done
 		switch {
+		case done && sent != nil:
+			one.Note = "The provider has taken it, under the key " + provider.RefundKey(ruling.Ruling.ID) + ". A worker reads what becomes of it: " + sent.Error()
 		case done:
 			view, err := a.orders.Get(ctx, id)
 			if err != nil {
@@ -215,6 +224,9 @@ func refundOrder(ctx context.Context, a *app, id uuid.UUID, wish orders.RefundWi
 			one.Note = "The provider has taken it, under the key " + provider.RefundKey(ruling.Ruling.ID) + "."
 		case errors.Is(sent, provider.ErrRefused):
 			return all, fmt.Errorf("order %d: %w; to try again, give a --key that was not used before", one.Number, sent)
+		case errors.Is(sent, provider.ErrKeyTooOld):
+			return all, fmt.Errorf("order %d: %w, and no refund of it was found: nobody tries it again; look in the provider's dashboard, "+
+				"and if it is not there give a --key that was not used before", one.Number, sent)
 		default:
 			one.Note = "It is not sent yet, and a worker goes on: " + sent.Error()
 		}

@@ -13,7 +13,6 @@ import (
 	"paidonce/fulfillment"
 	"paidonce/internal/money"
 	"paidonce/internal/provider"
-	"paidonce/orders"
 	"paidonce/webhooks"
 )
 
@@ -68,7 +67,7 @@ func printDossier(cmd *cobra.Command, d fulfillment.Dossier) {
 	cmd.Println("NEEDS ATTENTION")
 	for _, one := range d.Attention {
 		cmd.Printf("  %s, since %s: %s\n", one.Kind, at(one.Since), plain(short(one.Detail, 300)))
-		for _, command := range settling(one, d.Order) {
+		for _, command := range settling(one, d) {
 			cmd.Printf("      %s\n", plain(command))
 		}
 	}
@@ -209,10 +208,35 @@ func licensesOf(d fulfillment.Dossier) string {
 	return strings.Join(words, ", ")
 }
 
+// refundAgain are the flags that send the same money of the same payment again: without them a
+// part that failed would come back as all that is left.
+func refundAgain(one fulfillment.Attention, d fulfillment.Dossier) string {
+	const another = " --key ANOTHER"
+	for _, r := range d.Refunds {
+		if r.RefundID == one.Subject {
+			return fmt.Sprintf(" --payment %s --amount %d", r.PaymentID, r.AmountMinor) + another
+		}
+	}
+	for _, call := range d.Calls {
+		for _, r := range d.Rulings {
+			switch {
+			case call.IdempotencyKey != one.Subject || r.ID != call.SubjectID:
+			case r.Surplus:
+				return " --surplus" + another
+			case strings.Contains("&"+string(call.Params), "&amount="):
+				return fmt.Sprintf(" --payment %s --amount %d", *r.PaymentID, *r.AmountMinor) + another
+			default:
+				return fmt.Sprintf(" --payment %s", *r.PaymentID) + another
+			}
+		}
+	}
+	return another
+}
+
 // settling are the commands that settle a thing, the likeliest first. docs/operations.md says
 // which of them is right when.
-func settling(one fulfillment.Attention, o orders.Order) []string {
-	order := strconv.FormatInt(o.Number, 10)
+func settling(one fulfillment.Attention, d fulfillment.Dossier) []string {
+	order := strconv.FormatInt(d.Order.Number, 10)
 	const who = " --by WHO --why TEXT"
 	switch one.Kind {
 	case fulfillment.AttentionReview:
@@ -220,7 +244,7 @@ func settling(one fulfillment.Attention, o orders.Order) []string {
 	case fulfillment.AttentionSurplus:
 		return []string{"paidonce orders refund " + order + " --surplus" + who}
 	case fulfillment.AttentionRefundFailed:
-		return []string{"paidonce orders refund " + order + " --key ANOTHER" + who}
+		return []string{"paidonce orders refund " + order + refundAgain(one, d) + who}
 	case fulfillment.AttentionDispute:
 		return []string{"none: answer it in Stripe's dashboard, in time (docs/operations.md)"}
 	case fulfillment.AttentionDelivery:
@@ -233,12 +257,16 @@ func settling(one fulfillment.Attention, o orders.Order) []string {
 		case provider.OpCheckout:
 			return []string{"none: mend the cause, and let the buyer open another checkout"}
 		case provider.OpRefund:
-			return []string{"paidonce orders refund " + order + " --key ANOTHER" + who}
+			return []string{"paidonce orders refund " + order + refundAgain(one, d) + who}
 		default:
 			return []string{"paidonce jobs retry --all --order " + order}
 		}
 	case fulfillment.AttentionCallUnknown, fulfillment.AttentionCallStuck:
-		return []string{"paidonce jobs list --state all --order " + order, "paidonce jobs retry --all --order " + order}
+		commands := []string{"paidonce jobs list --state all --order " + order, "paidonce jobs retry --all --order " + order}
+		if strings.HasPrefix(one.Subject, string(provider.OpRefund)+":") { // if retrying finds nothing, nor does Stripe's dashboard
+			commands = append(commands, "paidonce orders refund "+order+refundAgain(one, d)+who)
+		}
+		return commands
 	case fulfillment.AttentionMailParked:
 		return []string{"paidonce orders email " + order + " ADDRESS" + who, "paidonce mails resend " + order + " " + one.Subject + who}
 	case fulfillment.AttentionMailUnknown:
@@ -258,7 +286,7 @@ func dossierJSON(d fulfillment.Dossier) any {
 	}
 	attention := []needs{}
 	for _, one := range d.Attention {
-		attention = append(attention, needs{one, settling(one, d.Order)})
+		attention = append(attention, needs{one, settling(one, d)})
 	}
 	entry := newOrderEntry(fulfillment.OrderAttention{Order: d.Order, Attention: d.Attention})
 	return struct {

@@ -15,7 +15,8 @@ import (
 type begun struct {
 	Call
 
-	KeyTooOld bool // the provider may have forgotten the key: it must not be sent again
+	KeyTooOld bool  // the provider may have forgotten the key: it must not be sent again
+	Unwanted  error `gorm:"-"` // nobody wants it any more, but it may have been made
 }
 
 // begin marks the call as being sent, and returns it; nil if it was settled before. A call
@@ -41,12 +42,16 @@ RETURNING *, first_sent_at <= now() - make_interval(secs => @key_life) AS key_to
 			"key": key, "lease": c.lease().Seconds(), "key_life": KeyLife.Seconds(),
 			"livemode": c.Stripe.Livemode(), "account": c.Stripe.Account(),
 		}).Scan(&rows).Error
-		if err != nil || len(rows) == 0 || c.Guard == nil || rows[0].KeyTooOld || !rows[0].firstSending() {
-			return err // what may have been sent before is brought to its end
+		if err != nil || len(rows) == 0 || c.Guard == nil || rows[0].KeyTooOld {
+			return err
 		}
 		err = c.Guard(ctx, tx, rows[0].Call)
 		if !errors.Is(err, ErrNotWanted) {
 			return err
+		}
+		if !rows[0].firstSending() {
+			rows[0].Unwanted = err // what it did is looked for, and it is not sent again
+			return nil
 		}
 		unwanted = err
 		return dropCall(tx, key, err)

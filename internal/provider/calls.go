@@ -104,8 +104,9 @@ type Calls struct {
 	Lease  time.Duration // zero means DefaultLease; must exceed the client's timeout
 	Log    *slog.Logger  // nil: alerts are in the error and in last_error alone
 
-	// Guard is asked before a call is sent, in the transaction that marks it as sending; an
-	// error that is ErrNotWanted ends the call instead. nil: every call is still wanted.
+	// Guard is asked before every sending, in the transaction that marks the call as sending. An
+	// error that is ErrNotWanted ends a call that was never sent; what one did that may have been
+	// sent is looked for. nil: every call is still wanted.
 	Guard func(ctx context.Context, tx *gorm.DB, call Call) error
 
 	// Crash, if set, is called at every crash window with its id. Nil in production.
@@ -159,6 +160,11 @@ func (c *Calls) Perform(ctx context.Context, key string, settle Settle) error {
 	// Without it: a retry on the second day opens a second checkout. CW10.
 	if call.KeyTooOld {
 		return c.adopt(ctx, call.Call, outcome{err: ErrKeyTooOld, state: CallUnknown}, settle)
+	}
+
+	// Likewise once nobody wants it: it is looked for, since it may have been made.
+	if call.Unwanted != nil {
+		return c.adopt(ctx, call.Call, outcome{err: fmt.Errorf("%w: %w", ErrRefused, call.Unwanted), state: CallUnknown}, settle)
 	}
 
 	// A process that dies here or below leaves the row as sending. Whoever finds it after

@@ -77,9 +77,9 @@ func TestGuard_DoesNotKnow(t *testing.T) {
 	}
 }
 
-// The guard is asked before the first sending. What may have been sent is brought to its end,
-// wanted or not: else nobody would know what it did.
-func TestGuard_IsAskedBeforeTheFirstSending(t *testing.T) {
+// The guard is asked before every sending. What is not wanted any more and may have been sent is
+// looked for, and not sent again: else nobody would know what it did.
+func TestGuard_IsAskedBeforeEverySending(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		fault stripesim.Fault
@@ -87,11 +87,11 @@ func TestGuard_IsAskedBeforeTheFirstSending(t *testing.T) {
 		asked int
 		state provider.CallState
 	}{
-		"the answer was lost":  {stripesim.Fault{Kind: stripesim.LoseAnswer}, nil, 1, provider.CallSent},
-		"the request was lost": {stripesim.Fault{Kind: stripesim.LoseRequest}, nil, 1, provider.CallSent},
+		"the answer was lost":  {stripesim.Fault{Kind: stripesim.LoseAnswer}, nil, 2, provider.CallSent},
+		"the request was lost": {stripesim.Fault{Kind: stripesim.LoseRequest}, nil, 2, provider.CallUnknown},
 		"the process died": {stripesim.Fault{Kind: stripesim.LoseAnswer}, func(d desk, key string) {
 			d.exec(`UPDATE provider_calls SET state = 'sending', sending_until = now() WHERE idempotency_key = ?`, key)
-		}, 1, provider.CallSent},
+		}, 2, provider.CallSent},
 		"the key is too old": {stripesim.Fault{Kind: stripesim.LoseAnswer}, func(d desk, key string) { d.age(key, aDay) }, 1, provider.CallSent},
 		"it was turned away": {stripesim.Fault{Status: http.StatusTooManyRequests}, nil, 2, provider.CallFailed},
 	} {

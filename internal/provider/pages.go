@@ -240,6 +240,10 @@ func (l *Lister) ask(ctx context.Context, w Walk, q question) (listed, error) {
 	return got, nil
 }
 
+// longestPatience is the wait that is left to the next run: a job's time is not longer, and a
+// key that may not read a listing is told to come back as late as this.
+const longestPatience = time.Minute
+
 // patiently makes a request within the budget, and again while the provider says so.
 func (l *Lister) patiently(ctx context.Context, request func() error) error {
 	attempts := l.Attempts
@@ -253,7 +257,7 @@ func (l *Lister) patiently(ctx context.Context, request func() error) error {
 		}
 		err := request()
 		var again *RetryError
-		if !errors.As(err, &again) || n == attempts || ctx.Err() != nil {
+		if !errors.As(err, &again) || again.After >= longestPatience || n == attempts || ctx.Err() != nil {
 			return err
 		}
 		if err := pause(ctx, max(again.After, wait)); err != nil {

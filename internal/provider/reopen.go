@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"gorm.io/gorm"
@@ -29,11 +30,15 @@ func (c *Calls) Reopen(ctx context.Context, tx *gorm.DB, keys []string) ([]strin
 	const reopen = `
 UPDATE provider_calls
 SET state = 'intended', first_sent_at = NULL, last_sent_at = NULL, finished_at = NULL
-WHERE idempotency_key IN @keys AND state = 'failed' AND operation IN @operations
+WHERE idempotency_key IN (SELECT jsonb_array_elements_text(CAST(@keys AS jsonb))) AND state = 'failed' AND operation IN @operations
 RETURNING idempotency_key`
+	list, err := json.Marshal(append([]string{}, keys...)) // one parameter, however many there are
+	if err != nil {
+		return nil, fmt.Errorf("naming %d calls: %w", len(keys), err)
+	}
 	reopened := []string{}
-	err := tx.WithContext(ctx).Raw(reopen, map[string]any{
-		"keys": append([]string{""}, keys...), "operations": []Operation{OpFulfill},
+	err = tx.WithContext(ctx).Raw(reopen, map[string]any{
+		"keys": string(list), "operations": []Operation{OpFulfill},
 	}).Scan(&reopened).Error
 	if err != nil {
 		return nil, fmt.Errorf("opening refused calls again: %w", err)
