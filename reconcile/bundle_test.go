@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -44,6 +45,7 @@ type bundle struct {
 	sim     *stripesim.Sim
 	url     string
 	mute    *atomic.Bool // the provider lists no events, as if they had never been made
+	manual  *atomic.Bool // checkouts only authorize, as a merchant's settings at the provider may have it
 	inbox   *webhooks.Inbox
 	orders  *orders.Store
 	service *fulfillment.Service
@@ -55,19 +57,23 @@ type bundle struct {
 func setup(t *testing.T) *bundle {
 	t.Helper()
 	sim := stripesim.New(stripesim.Config{})
-	mute := &atomic.Bool{}
+	mute, manual := &atomic.Bool{}, &atomic.Bool{}
 	api := sim.Handler()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if mute.Load() && r.URL.Path == "/v1/events" {
 			_, _ = fmt.Fprint(w, `{"object":"list","data":[],"has_more":false,"url":"/v1/events"}`)
 			return
 		}
+		if manual.Load() && r.Method == http.MethodPost && r.URL.Path == "/v1/checkout/sessions" {
+			r.Body = io.NopCloser(io.MultiReader(r.Body, strings.NewReader("&payment_intent_data[capture_method]=manual")))
+			r.ContentLength = -1
+		}
 		api.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
 	t.Cleanup(sim.Close)
 	b := process(t, devpgtest.New(t), sim, server.URL)
-	b.mute = mute
+	b.mute, b.manual = mute, manual
 	product := orders.Product{SKU: "KEY-1", Name: "Key", UnitMinor: 1999, Currency: "usd"}
 	must(t, b.orders.ImportProducts(t.Context(), []orders.Product{product}))
 	return b

@@ -3,7 +3,6 @@ package reconcile_test
 import (
 	"testing"
 
-	"paidonce/internal/stripesim"
 	"paidonce/orders"
 	"paidonce/reconcile"
 )
@@ -56,11 +55,22 @@ func TestRun_AnOutageInWhichMoneyGoesBack(t *testing.T) {
 func TestRun_TheRestOfAnAuthorizationIsNoRefund(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	o, _ := b.told()
-	b.exec(`UPDATE payments SET intended_minor = 4998, received_minor = 3998 WHERE order_id = ?`, o.ID)
-	payment := b.text(`SELECT resource_id FROM payment_resources WHERE resource_id LIKE 'pi_%'`)
-	_, _, err := b.sim.Refund(payment, 1000, "succeeded", stripesim.Held)
-	must(t, err)
+	b.capturedForLess()
 	b.mute.Store(true)
 	b.wantRun("a release", reconcile.Clean, "")
+}
+
+// capturedForLess is an order of 39.98, all of it authorized and 29.98 captured: everything has
+// arrived, and it is in review. It answers the intent.
+func (b *bundle) capturedForLess() string {
+	b.t.Helper()
+	b.manual.Store(true)
+	o, payment := b.paid()
+	b.manual.Store(false)
+	captured, err := b.sim.Capture(payment.PaymentIntentID, 2998)
+	must(b.t, err)
+	b.deliver(append(payment.Events, captured...))
+	must(b.t, b.service.ReadPayment(b.t.Context(), o.PaymentID, nothing))
+	b.wantState(o, orders.Review)
+	return payment.PaymentIntentID
 }
