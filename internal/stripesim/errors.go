@@ -10,8 +10,10 @@ var (
 	ErrNotOpen = errors.New("checkout session is not open")
 	// ErrNotProcessing is returned by SettleDelayed for a session that has no payment in processing.
 	ErrNotProcessing = errors.New("checkout session has no payment in processing")
-	// ErrBadPayment is returned by Pay for an amount or currency that no payment can have.
-	ErrBadPayment = errors.New("not a payable amount")
+	// ErrBadPayment is returned by Pay for an amount, a currency, a method or a code that no payment can have.
+	ErrBadPayment = errors.New("cannot be paid")
+	// ErrNoAction is returned for a form of the pay page that cannot be read, or asks for what there is not.
+	ErrNoAction = errors.New("no such action")
 	// ErrNoPayment is returned for an id that is no charge, intent, refund or dispute of this Sim.
 	ErrNoPayment = errors.New("no such payment")
 	// ErrBadAmount is returned by Refund, OpenDispute and Capture for more than there is.
@@ -20,6 +22,8 @@ var (
 	ErrNotPossible = errors.New("not possible in this status")
 	// ErrState is returned by Open for a state file that cannot be read.
 	ErrState = errors.New("state file")
+	// ErrListen is returned by Serve for an address that is taken, or is none.
+	ErrListen = errors.New("cannot listen")
 	// ErrNoEvent is returned by Deliver for an id that is no event of this Sim.
 	ErrNoEvent = errors.New("no such event")
 	// ErrClosed is returned by Idle when the Sim is closed before its deliveries ended.

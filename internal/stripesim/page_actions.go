@@ -34,7 +34,7 @@ func (s *Sim) postPayPage(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
 	// Before any field is read: a form that cannot be read must not look like an empty one, which pays.
 	if err := r.ParseForm(); err != nil {
-		s.payFailed(w, r, fmt.Errorf("%w: the form could not be read", ErrBadPayment))
+		s.payFailed(w, r, fmt.Errorf("%w: the form could not be read", ErrNoAction))
 		return
 	}
 	c, err := s.clicked(r) //nolint:contextcheck // deliveries outlive the click that caused them
@@ -95,7 +95,7 @@ func (s *Sim) clicked(r *http.Request) (click, error) {
 		events, err := s.CloseDispute(r.PostFormValue("dispute"), strings.TrimPrefix(action, "dispute_"))
 		return s.did(id, action, events, err)
 	}
-	return click{}, fmt.Errorf("%w: there is no action %q", ErrBadPayment, action)
+	return click{}, fmt.Errorf("%w: %q", ErrNoAction, action)
 }
 
 func (s *Sim) clickPay(id string, o PayOptions) (click, error) {

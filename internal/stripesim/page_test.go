@@ -70,6 +70,9 @@ func TestPayPageForPrograms(t *testing.T) {
 			t.Errorf("%s: %d %s", bad, r.status, r.body)
 		}
 	}
+	if r := post(s.ID, "action=steal"); dig(t, r.body, "error") != `no such action: "steal"` {
+		t.Errorf("%s", r.body)
+	}
 	r := post(s.ID, "action=pay&amount=5")
 	if r.status != 200 || dig(t, r.body, "outcome") != "paid" || dig(t, r.body, "payment_intent") == nil {
 		t.Errorf("%d %s", r.status, r.body)

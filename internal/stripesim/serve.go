@@ -17,7 +17,7 @@ func Serve(ctx context.Context, addr string, c Config, out io.Writer) error {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
-		return fmt.Errorf("listening at %s: %w", addr, err)
+		return fmt.Errorf("%w at %q: %w", ErrListen, addr, listening(err))
 	}
 	if c.BaseURL == "" {
 		c.BaseURL = "http://" + reachable(l.Addr())
@@ -61,6 +61,15 @@ func Serve(ctx context.Context, addr string, c Config, out io.Writer) error {
 		return fmt.Errorf("serving at %s: %w", addr, err)
 	}
 	return nil
+}
+
+// listening is why there is no listener, without the address, which net repeats.
+func listening(err error) error {
+	var network *net.OpError
+	if errors.As(err, &network) {
+		return network.Err
+	}
+	return err
 }
 
 // reachable is the address a browser on this machine can use: a listener on all interfaces has none of its own.
