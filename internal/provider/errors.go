@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stripe/stripe-go/v79"
@@ -87,11 +88,21 @@ func withoutBody(err error) error {
 	var transport *url.Error
 	var network net.Error
 	switch {
-	case errors.As(err, &transport), errors.As(err, &network), errors.Is(err, io.ErrUnexpectedEOF),
+	case errors.As(err, &transport):
+		return withoutQuery(transport)
+	case errors.As(err, &network), errors.Is(err, io.ErrUnexpectedEOF),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
 	return errUnreadable
+}
+
+// withoutQuery names what was asked for, and not how: a list's query is a kilobyte of a log's
+// line, and of a person's screen.
+func withoutQuery(e *url.Error) error {
+	short := *e
+	short.URL, _, _ = strings.Cut(e.URL, "?")
+	return &short
 }
 
 // isMute reports whether an answer is the key's last word: other bytes were sent under it

@@ -32,6 +32,7 @@ func TestClassify(t *testing.T) {
 	}{
 		// No answer of Stripe's.
 		"no connection":  {&url.Error{Op: "Post", URL: "https://api.stripe.com", Err: errors.New("refused")}, true, 0, false},
+		"a long list":    {&url.Error{Op: "Get", URL: "https://api.stripe.com/v1/events?types[]=1234", Err: errors.New("refused")}, true, 0, false},
 		"a timeout":      {context.DeadlineExceeded, true, 0, false},
 		"something else": {errors.New("said sk_test_1234"), true, 0, false},
 
