@@ -2,7 +2,9 @@ package orders_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -54,6 +56,10 @@ func TestCancel_InEveryState(t *testing.T) {
 			var not *orders.NotCancelableError
 			if !errors.As(err, &not) || not.State != state {
 				t.Errorf("%s: got %v, want it refused", state, err)
+			}
+			gone := state == orders.Refunded || state == orders.ChargedBack // there is no money to send back
+			if advised := strings.Contains(fmt.Sprint(err), "refund it instead"); advised == gone {
+				t.Errorf("%s: got %v", state, err)
 			}
 			if diff := cmp.Diff(before, s.dump()); diff != "" {
 				t.Errorf("%s: (-before +after)\n%s", state, diff)

@@ -71,11 +71,16 @@ func (e *NotInReviewError) Error() string {
 	return "only an order in review can be accepted; this one is " + string(e.State)
 }
 
-// NotCancelableError is returned when an order cannot be called off any more: there is money.
+// NotCancelableError is returned when an order cannot be called off any more: there is money,
+// or there was.
 type NotCancelableError struct{ State State }
 
 func (e *NotCancelableError) Error() string {
-	return "an order that is " + string(e.State) + " cannot be canceled; refund it instead"
+	text := "an order that is " + string(e.State) + " cannot be canceled"
+	if slices.Contains([]State{Paid, Fulfilled, Disputed, Review}, e.State) {
+		text += "; refund it instead"
+	}
+	return text
 }
 
 // Accept takes an order out of review: the money that came is taken for what was asked for,
