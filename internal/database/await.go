@@ -51,17 +51,31 @@ func Await(ctx context.Context, dsn string, limit time.Duration, log *slog.Logge
 			return turnedAway(who, err)
 		}
 		if waiting.Err() != nil {
-			return fmt.Errorf("the database did not answer within WAIT_FOR_DATABASE=%s (%s): %w", limit, place(who), err)
+			return fmt.Errorf("DATABASE_URL: %s did not answer within WAIT_FOR_DATABASE=%s: %s", place(who), limit, reason(err))
 		}
 		if began.IsZero() {
 			began = Now()
-			log.Warn("waiting for the database", "host", who.Host, "port", who.Port, "database", who.Database, "at_most", limit.String(), "error", err.Error())
+			log.Warn("waiting for the database", "host", who.Host, "port", who.Port, "database", who.Database, "at_most", limit.String(), "error", reason(err))
 		}
 		select {
 		case <-waiting.Done():
 		case <-time.After(pause):
 		}
 	}
+}
+
+// Reach tells whether the database at dsn lets us in now. A command that a person gives waits
+// for nothing: its error says at once what DATABASE_URL leads to, and never the password.
+func Reach(ctx context.Context, dsn string) error {
+	config, err := ParseDSN(dsn)
+	if err != nil {
+		return err
+	}
+	err = greet(ctx, config.ConnConfig)
+	if err == nil || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return turnedAway(config.ConnConfig, err)
 }
 
 // greet opens one session and closes it.
@@ -95,7 +109,7 @@ func awaitable(err error) bool {
 func turnedAway(config *pgx.ConnConfig, err error) error {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
-		return fmt.Errorf("DATABASE_URL: %s: %w", place(config), err)
+		return fmt.Errorf("DATABASE_URL: %s: %s", place(config), reason(err))
 	}
 	switch pg.Code {
 	case "28P01":
@@ -106,6 +120,28 @@ func turnedAway(config *pgx.ConnConfig, err error) error {
 		return fmt.Errorf("DATABASE_URL: there is no database %q at %s; make it with: createdb %s", config.Database, address(config), config.Database)
 	}
 	return fmt.Errorf("DATABASE_URL: %s: %w", place(config), pg)
+}
+
+// reason is why there is no session, in one line. pgx tells of every attempt, with TLS and
+// without, in lines of their own that name the place again.
+func reason(err error) string {
+	var pg *pgconn.PgError
+	var name *net.DNSError
+	var network *net.OpError
+	switch {
+	case errors.As(err, &pg):
+		return pg.Message
+	case errors.As(err, &name):
+		return name.Error()
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time"
+	case errors.As(err, &network):
+		return network.Err.Error()
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "whoever is there hung up"
+	}
+	lines := strings.Split(err.Error(), "\n")
+	return strings.TrimSpace(lines[len(lines)-1])
 }
 
 func place(config *pgx.ConnConfig) string {

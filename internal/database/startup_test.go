@@ -179,6 +179,35 @@ func TestAwait_NeverComes(t *testing.T) {
 	}
 }
 
+// One line, whatever pgx tried: with TLS and without, the name and its addresses.
+func TestReach_SaysItInOneLine(t *testing.T) {
+	t.Parallel()
+	hangsUp, silent := free(t), free(t)
+	listen(t, hangsUp, func(conn net.Conn) { _, _ = conn.Read(make([]byte, 1<<10)) })
+	listen(t, silent, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+	for name, c := range map[string]struct{ address, options, want string }{
+		"Refused": {free(t), "", "connect: connection refused"},
+		"HangsUp": {hangsUp, "?sslmode=disable", "hung up"},
+		"Silent":  {silent, "?connect_timeout=1", "no answer"},
+		"Nowhere": {"nowhere.invalid:5432", "", "lookup nowhere.invalid"},
+		"NoTLS":   {hangsUp, "", "hung up"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := database.Reach(t.Context(), "postgres://me:hush@"+c.address+"/shop"+c.options)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			text := err.Error()
+			if !strings.HasPrefix(text, `DATABASE_URL: database "shop" at `+c.address+": ") || !strings.Contains(text, c.want) ||
+				strings.ContainsAny(text, "\n") || strings.Contains(text, "hush") || strings.Count(text, c.address) > 1 {
+				t.Errorf("got %s, want %s", text, c.want)
+			}
+		})
+	}
+	must(t, database.Reach(t.Context(), devpgtest.NewEmpty(t)))
+}
+
 func TestAwait_EndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -227,6 +256,11 @@ func TestAwait_WhatTheServerSays(t *testing.T) {
 			}
 			if !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hush") {
 				t.Errorf("got %v, want %s", err, c.want)
+			}
+			// A command at the desk asks once, and waits for none of them.
+			err = database.Reach(t.Context(), "postgres://me:hush@"+address+"/shop?sslmode=disable")
+			if err == nil || !strings.HasPrefix(err.Error(), "DATABASE_URL: ") || !strings.Contains(err.Error(), c.want) || strings.ContainsAny(err.Error(), "\n") {
+				t.Errorf("reached: %v, want one line of %s", err, c.want)
 			}
 		})
 	}
