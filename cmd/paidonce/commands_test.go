@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -27,7 +28,14 @@ func TestMigrate_UpStatusDown(t *testing.T) {
 	if code, out, _ = command(t, env, "", "migrate", "up"); code != 0 || strings.Contains(out, "applied ") {
 		t.Errorf("a second up = %d\n%s, want nothing applied", code, out)
 	}
-	if code, out, _ = command(t, env, "", "migrate", "down"); code != 0 || !strings.Contains(out, "took back") {
+	code, out, errs = command(t, env, "", "migrate", "down")
+	if want := fmt.Sprintf("migration %05d", all); code != 1 || out != "" || !strings.Contains(errs, want) || !strings.Contains(errs, "--yes") {
+		t.Errorf("down without --yes = %d\n%s%s, want it refused, and %s named", code, out, errs, want)
+	}
+	if _, out, _ = command(t, env, "", "migrate", "status"); strings.Contains(out, "pending") {
+		t.Errorf("status after a down that was refused:\n%s, want nothing pending", out)
+	}
+	if code, out, _ = command(t, env, "", "migrate", "down", "--yes"); code != 0 || !strings.Contains(out, "took back") {
 		t.Errorf("down = %d\n%s, want one taken back", code, out)
 	}
 	if _, out, _ = command(t, env, "", "migrate", "status"); strings.Count(out, "pending") != 1 {

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"paidonce/internal/database"
 	"paidonce/migrations"
 )
 
@@ -40,6 +43,9 @@ func newMigrate(e *surroundings) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if err := database.Reach(cmd.Context(), cfg.DatabaseURL); err != nil {
+					return err
+				}
 				all, err := migrations.Status(cmd.Context(), cfg.DatabaseURL)
 				if err != nil {
 					return err
@@ -55,25 +61,55 @@ func newMigrate(e *surroundings) *cobra.Command {
 				return table.Flush()
 			},
 		},
-		&cobra.Command{
-			Use: "down", Short: "Take back the newest migration, with the data in its tables", Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error {
-				cfg, err := loadConfig(e.getenv, needs{database: true})
-				if err != nil {
-					return err
-				}
-				undone, err := migrations.Down(cmd.Context(), cfg.DatabaseURL)
-				if err != nil {
-					return err
-				}
-				if undone == nil {
-					cmd.Println("There is nothing to take back.")
-					return nil
-				}
-				cmd.Printf("took back  %05d  %s\n", undone.Version, undone.Name)
-				return nil
-			},
-		},
+		newMigrateDown(e),
 	)
 	return cmd
+}
+
+func newMigrateDown(e *surroundings) *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use: "down", Short: "Take back the newest migration, with the data in its tables", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := loadConfig(e.getenv, needs{database: true})
+			if err != nil {
+				return err
+			}
+			if err := database.Reach(cmd.Context(), cfg.DatabaseURL); err != nil {
+				return err
+			}
+			if err := mayTakeBack(cmd.Context(), cfg.DatabaseURL, yes); err != nil {
+				return err
+			}
+			undone, err := migrations.Down(cmd.Context(), cfg.DatabaseURL)
+			if err != nil {
+				return err
+			}
+			if undone == nil {
+				cmd.Println("There is nothing to take back.")
+				return nil
+			}
+			cmd.Printf("took back  %05d  %s\n", undone.Version, undone.Name)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "really: what is in the migration's tables and columns is lost")
+	return cmd
+}
+
+// mayTakeBack refuses to lose data that nobody said may go, and names what it would be.
+func mayTakeBack(ctx context.Context, dsn string, yes bool) error {
+	if yes {
+		return nil
+	}
+	all, err := migrations.Status(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	for _, m := range slices.Backward(all) {
+		if !m.AppliedAt.IsZero() {
+			return fmt.Errorf("down would take back migration %05d %s, and every row in its tables is lost; dump the database, then give --yes", m.Version, m.Name)
+		}
+	}
+	return nil
 }

@@ -46,6 +46,9 @@ also if it was taken off before.`,
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
 
+			if err := database.Reach(cmd.Context(), cfg.DatabaseURL); err != nil {
+				return err
+			}
 			db, err := database.Open(cmd.Context(), cfg.DatabaseURL, database.Options{MaxConns: 1})
 			if err != nil {
 				return err
