@@ -199,6 +199,10 @@ func (h atLeast) WithGroup(name string) slog.Handler {
 	return atLeast{h.Handler.WithGroup(name), h.level}
 }
 
+// deskLog is the log of a command that a person gives: what is wrong, and nothing of ordinary
+// life. What the command did is what it prints.
+func deskLog(w io.Writer) *slog.Logger { return slog.New(atLeast{newLog(w).Handler(), slog.LevelWarn}) }
+
 // killSelf is the crash for --crash-at: the process ends as by kill -9, at the named window.
 // It is how the demo and the crash tests kill a real process at an exact point.
 func killSelf(at string) func(window string) {

@@ -132,7 +132,7 @@ func loadConfig(getenv func(string) string, n needs) (config, error) {
 		fault("WEBHOOK_MAX_BODY_BYTES", "must be at most %d: reading JSON that is nested that deep needs the stack of the whole process", maxWebhookBody)
 	}
 	if len(faults) > 0 {
-		return config{}, fmt.Errorf("the configuration has %d fault(s):\n%w", len(faults), errors.Join(faults...))
+		return config{}, fmt.Errorf("the configuration has %s:\n%w", counted(len(faults), "fault", "faults"), errors.Join(faults...))
 	}
 	return c, nil
 }

@@ -52,7 +52,7 @@ func runDemo(ctx context.Context, e *surroundings, exit bool) error {
 	}
 
 	if say.broken > 0 {
-		say.line("\n%d guarantee(s) did NOT hold.", say.broken)
+		say.line("\n%s did NOT hold.", counted(say.broken, "guarantee", "guarantees"))
 		if exit {
 			return exitError(1)
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -28,26 +29,35 @@ func (m *moment) String() string {
 	return m.Format(time.RFC3339)
 }
 
+// or is the flag's time, or another if it was not given.
+func (m *moment) or(another time.Time) time.Time {
+	if m.IsZero() {
+		return another
+	}
+	return m.Time
+}
+
 // Set implements pflag.Value.
-func (m *moment) Set(text string) error {
+func (m *moment) Set(text string) (err error) {
+	m.Time, err = parseMoment(text, database.Now())
+	return err
+}
+
+func parseMoment(text string, now time.Time) (time.Time, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
-		var n int
-		if _, err := fmt.Sscanf(days+"!", "%d!", &n); err == nil && n >= 0 {
-			m.Time = database.Now().AddDate(0, 0, -n)
-			return nil
+		if n, err := strconv.Atoi(days); err == nil && n >= 0 {
+			return now.AddDate(0, 0, -n), nil
 		}
 	}
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
-		m.Time = database.Now().Add(-ago)
-		return nil
+		return now.Add(-ago), nil
 	}
 	for _, form := range []string{time.RFC3339, time.DateOnly} {
 		if t, err := time.Parse(form, text); err == nil {
-			m.Time = t.UTC()
-			return nil
+			return t.UTC(), nil
 		}
 	}
-	return fmt.Errorf("%q is no time: write how long ago (36h, 7d), a day (2026-11-30) or a time (2026-11-30T18:00:00Z)", text)
+	return time.Time{}, fmt.Errorf("%q is no time: write how long ago (36h, 7d), a day (2026-11-30) or a time (2026-11-30T18:00:00Z)", text)
 }
 
 // Type implements pflag.Value.
@@ -69,7 +79,8 @@ func (t table) row(cells ...string) {
 	for i, cell := range cells {
 		cells[i] = plain(cell)
 	}
-	_, _ = fmt.Fprintln(t.out, strings.TrimRight(strings.Join(cells, "\t"), "\t "))
+	// Every cell, also an empty one: a column ends at a row that does not have it.
+	_, _ = fmt.Fprintln(t.out, strings.Join(cells, "\t"))
 }
 
 func (t table) end() { _ = t.out.Flush() }

@@ -67,6 +67,8 @@ Configuration is read from the environment; .env.example documents every variabl
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       thisRelease().String(),
+		Args:          cobra.NoArgs,
+		RunE:          showHelp,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
@@ -74,6 +76,8 @@ Configuration is read from the environment; .env.example documents every variabl
 		newMigrate(e), newProducts(e), newOrders(e), newDeliveries(e), newJobs(e), newMails(e), newReconcile(e),
 		newLicense(e), newStripe(e), newBench(e), newHealth(e), newVersion(e),
 	)
+	root.SetFlagErrorFunc(wrongFlag)
+	explainUsage(root)
 	return root
 }
 

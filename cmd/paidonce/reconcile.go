@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -27,9 +25,16 @@ const (
 	exitUnsure = exitError(2) // some of it could not be looked at
 )
 
+// What is looked at unless the flags say otherwise.
+const (
+	reconcileSince = 72 * time.Hour
+	reconcileUntil = 5 * time.Minute // what is younger is left to its webhook
+)
+
 // reconcileFlags are what paidonce reconcile takes.
 type reconcileFlags struct {
-	since, until, crashAt     string
+	since, until              moment
+	crashAt                   string
 	dryRun, json, quiet, heap bool
 }
 
@@ -67,8 +72,8 @@ says otherwise. Stripe lists events for 30 days; of what is earlier, the objects
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.since, "since", "72h", "from when on")
-	flags.StringVar(&f.until, "until", "5m", "until when")
+	flags.Var(&f.since, "since", "from when on (default 72h)")
+	flags.Var(&f.until, "until", "until when (default 5m)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "change nothing at all, and show what would be done")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
 	flags.BoolVar(&f.quiet, "no-progress", false, "do not tell on standard error how far it is")
@@ -80,7 +85,7 @@ says otherwise. Stripe lists events for 30 days; of what is earlier, the objects
 		}
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		cmd.PrintErrf("paidonce: %v\n", err)
+		cmd.PrintErrf("paidonce: %v\n", wrongFlag(cmd, err))
 		return exitUnsure
 	})
 	cmd.AddCommand(newFindings(e), newAck(e))
@@ -88,15 +93,8 @@ says otherwise. Stripe lists events for 30 days; of what is earlier, the objects
 }
 
 func (f *reconcileFlags) run(cmd *cobra.Command, e *surroundings) error {
-	options := reconcile.Options{DryRun: f.dryRun}
-	var err error
 	now := database.Now()
-	if options.Since, err = parseWhen("--since", f.since, now); err != nil {
-		return err
-	}
-	if options.Until, err = parseWhen("--until", f.until, now); err != nil {
-		return err
-	}
+	options := reconcile.Options{DryRun: f.dryRun, Since: f.since.or(now.Add(-reconcileSince)), Until: f.until.or(now.Add(-reconcileUntil))}
 	a, err := reconcileApp(cmd.Context(), e, f.crashAt)
 	if err != nil {
 		return err
@@ -135,24 +133,6 @@ func (f *reconcileFlags) run(cmd *cobra.Command, e *surroundings) error {
 	return nil
 }
 
-// parseWhen reads a time, a day, or how long ago.
-func parseWhen(flag, value string, now time.Time) (time.Time, error) {
-	if at, err := time.Parse(time.RFC3339, value); err == nil {
-		return at.UTC(), nil
-	}
-	if day, err := time.Parse(time.DateOnly, value); err == nil {
-		return day, nil
-	}
-	if days, err := strconv.Atoi(strings.TrimSuffix(value, "d")); err == nil && strings.HasSuffix(value, "d") && days >= 0 {
-		return now.AddDate(0, 0, -days), nil
-	}
-	ago, err := time.ParseDuration(value)
-	if err != nil || ago < 0 {
-		return time.Time{}, fmt.Errorf("%s: %q is no time (2026-01-31T09:00:00Z), day (2026-01-31) or time ago (72h, 30d)", flag, value)
-	}
-	return now.Add(-ago), nil
-}
-
 // reconcileApp is the parts of a command that reconciles: it enqueues and drains, and works no
 // jobs. Its log has what is wrong alone: the table is what people read.
 func reconcileApp(ctx context.Context, e *surroundings, crashAt string) (*app, error) {
@@ -160,8 +140,10 @@ func reconcileApp(ctx context.Context, e *surroundings, crashAt string) (*app, e
 	if err != nil {
 		return nil, err
 	}
-	log := slog.New(atLeast{newLog(e.stderr).Handler(), slog.LevelWarn})
-	a, err := newApp(ctx, cfg, log, killSelf(crashAt))
+	if err := database.Reach(ctx, cfg.DatabaseURL); err != nil {
+		return nil, err
+	}
+	a, err := newApp(ctx, cfg, deskLog(e.stderr), killSelf(crashAt))
 	if err != nil {
 		return nil, err
 	}

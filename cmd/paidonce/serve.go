@@ -93,7 +93,8 @@ type workFlags struct {
 
 func (f *workFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.mailDir, "mail-dir", "", "write mails as .eml files into this folder instead of sending them")
-	cmd.Flags().StringSliceVar(&f.queues, "queue", fulfillment.Queues(), "work only the jobs of this queue; repeat it for several")
+	cmd.Flags().StringSliceVar(&f.queues, "queue", fulfillment.Queues(), "work only the jobs of this queue; repeat it for several (default: all)")
+	cmd.Flags().Lookup("queue").DefValue = "[]" // all their names are a long line, and no help
 	cmd.Flags().StringVar(&f.crashAt, "crash-at", "", "end as by kill -9 at this crash window (docs/crash-windows.md)")
 
 	must := func(err error) {

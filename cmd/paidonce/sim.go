@@ -46,7 +46,14 @@ Its clock and its faults are set from outside:
 			if !slices.Contains(stripesim.EventAPIVersions(), config.EventAPIVersion) {
 				return fmt.Errorf("--event-version must be one of %s", strings.Join(stripesim.EventAPIVersions(), ", "))
 			}
-			return stripesim.Serve(cmd.Context(), addr, config, cmd.OutOrStdout())
+			if config.RateLimit < 0 {
+				return errors.New("--rate-limit: must not be negative; 0 is no limit")
+			}
+			err := stripesim.Serve(cmd.Context(), addr, config, cmd.OutOrStdout())
+			if errors.Is(err, stripesim.ErrListen) {
+				return fmt.Errorf("--addr: %w", err)
+			}
+			return err
 		},
 	}
 	f := cmd.Flags()
