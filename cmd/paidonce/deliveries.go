@@ -139,7 +139,7 @@ func printDeliveries(cmd *cobra.Command, entries []webhooks.Entry) {
 	}
 	t := newTable(cmd.OutOrStdout(), "RECEIVED (UTC)", "EVENT", "TYPE", "RESOURCE", "OUTCOME", "ATTEMPTS", "WHY")
 	for _, e := range entries {
-		t.row(at(e.ReceivedAt), nameOf(e.Provider, e.EventID), e.EventType, short(e.ResourceID, 30), outcomeOf(e), fmt.Sprint(e.Attempts), short(whyOf(e), 100))
+		t.row(at(e.ReceivedAt), shortName(nameOf(e.Provider, e.EventID)), e.EventType, short(e.ResourceID, 30), outcomeOf(e), fmt.Sprint(e.Attempts), short(whyOf(e), 100))
 	}
 	t.end()
 }
@@ -151,6 +151,17 @@ func nameOf(provider, eventID string) string {
 		return eventID
 	}
 	return provider + "/" + eventID
+}
+
+// nameLength cuts what is no event id, like the long name of what reconcile recorded.
+const nameLength = 40
+
+// shortName is a delivery's name for a table; an event id stays whole, to be copied.
+func shortName(name string) string {
+	if strings.HasPrefix(name, "evt_") {
+		return name
+	}
+	return short(name, nameLength)
 }
 
 func outcomeOf(e webhooks.Entry) string { return textOr(e.Outcome, "waiting") }

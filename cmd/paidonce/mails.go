@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -89,8 +89,7 @@ func printMails(w io.Writer, mails []fulfillment.MailEntry) error {
 		_, err := fmt.Fprintln(w, "No mails.")
 		return err
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "ORDER\tKIND\tSUBJECT\tSTATE\tTO\tWHY")
+	t := newTable(w, "CHANGED (UTC)", "ORDER", "KIND", "SUBJECT", "STATE", "TO", "WHY")
 	for _, m := range mails {
 		subject, why := m.SubjectID, ""
 		if subject == m.OrderID.String() {
@@ -102,9 +101,10 @@ func printMails(w io.Writer, mails []fulfillment.MailEntry) error {
 		if m.ResendAt != nil {
 			why = "sent once more at " + m.ResendAt.UTC().Format("15:04:05 MST") + ": " + why
 		}
-		_, _ = fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\n", m.Number, m.Kind, subject, m.State, m.To, why)
+		t.row(at(m.UpdatedAt), strconv.FormatInt(m.Number, 10), string(m.Kind), subject, string(m.State), m.To, why)
 	}
-	return table.Flush()
+	t.end()
+	return nil
 }
 
 // mailDecided is what a decision about a mail came to, as it is printed.

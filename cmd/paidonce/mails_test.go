@@ -40,7 +40,7 @@ func TestMails_AreListedAndDecidedAbout(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "is taken for sent") {
 		t.Errorf("mails mark-sent = %d %s%s", code, out, errs)
 	}
-	if code, out, _ = s.desk("mails", "list", "--order", order.String()); code != 0 || !strings.Contains(out, "receipt  -        sent   buyer@example.com") {
+	if code, out, _ = s.desk("mails", "list", "--order", order.String()); code != 0 || !strings.Contains(out, "receipt  -        sent   buyer@example.com") || !strings.HasPrefix(out, "CHANGED (UTC) ") {
 		t.Errorf("mails list = %d\n%s", code, out)
 	}
 	for args, want := range map[string]string{

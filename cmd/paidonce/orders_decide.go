@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"paidonce/fulfillment"
+	"paidonce/internal/database"
 	"paidonce/internal/money"
 	"paidonce/internal/provider"
 	"paidonce/migrations"
@@ -66,8 +67,11 @@ func deskApp(ctx context.Context, e *surroundings) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := database.Reach(ctx, cfg.DatabaseURL); err != nil {
+		return nil, err
+	}
 	cfg.DBMaxConns = 2
-	a, err := newApp(ctx, cfg, newLog(e.stderr), nil)
+	a, err := newApp(ctx, cfg, deskLog(e.stderr), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -102,19 +106,56 @@ func newDecided(d orders.Decided) decided {
 }
 
 func (d decided) print(w io.Writer) {
-	what := map[orders.Action]string{
-		orders.ActionAccept: "accepted", orders.ActionCancel: "canceled", orders.ActionRefund: "to be refunded",
-	}[d.Action]
-	if d.AmountMinor != nil {
-		what += ", " + money.Amount{Minor: *d.AmountMinor, Currency: money.Currency(*d.Currency)}.String()
-	}
 	if d.Repeat {
-		what = "was " + what + " before, by " + d.By + "; nothing was done"
+		_, _ = fmt.Fprintf(w, "Order %d%s. Nothing was done; it is %s.\n", d.Number, d.before(), d.State)
+	} else {
+		_, _ = fmt.Fprintf(w, "Order %d%s\n", d.Number, d.now())
 	}
-	_, _ = fmt.Fprintf(w, "Order %d: %s. It is %s now.\n", d.Number, what, d.State)
 	if d.Note != "" {
 		_, _ = fmt.Fprintln(w, d.Note)
 	}
+}
+
+// now is what a decision did.
+func (d decided) now() string {
+	state := ". It is " + string(d.State) + " now."
+	switch {
+	case d.Action == orders.ActionAccept && d.AmountMinor == nil:
+		return ": accepted, though it had been canceled" + state
+	case d.Action == orders.ActionAccept:
+		return ": " + d.amount() + " accepted" + state
+	case d.Action == orders.ActionCancel && d.State == orders.Canceled:
+		return " is canceled."
+	case d.Action == orders.ActionCancel:
+		return ": its cancelation is decided" + state
+	case d.Sent != nil && *d.Sent:
+		return ": the refund of " + d.amount() + " is sent" + state
+	}
+	return ": the refund of " + d.amount() + " is decided" + state
+}
+
+// before is what had been decided already.
+func (d decided) before() string {
+	by := " before"
+	if d.By != "" {
+		by += ", by " + d.By
+	}
+	switch {
+	case d.Action == orders.ActionAccept && d.AmountMinor != nil:
+		return ": " + d.amount() + " was accepted" + by
+	case d.Action == orders.ActionAccept:
+		return " was accepted" + by
+	case d.Action == orders.ActionRefund:
+		return ": the refund of " + d.amount() + " was decided" + by
+	}
+	return " was canceled" + by
+}
+
+func (d decided) amount() string {
+	if d.AmountMinor == nil || d.Currency == nil {
+		return "all that is left"
+	}
+	return money.Amount{Minor: *d.AmountMinor, Currency: money.Currency(*d.Currency)}.String()
 }
 
 func newOrdersAccept(e *surroundings) *cobra.Command {
@@ -202,6 +243,9 @@ refund of the same amount, or another try after one has failed, needs a --key of
 // refundOrder decides, and sends at once what it can: somebody is waiting. What it cannot
 // send a worker sends.
 func refundOrder(ctx context.Context, a *app, id uuid.UUID, wish orders.RefundWish, p orders.Person) ([]decided, error) {
+	if a.stripe == nil {
+		return nil, errors.New("STRIPE_SECRET_KEY: is required to refund: the payments are read at Stripe first")
+	}
 	rulings, err := a.service.Refund(ctx, id, wish, p)
 	if err != nil {
 		return nil, err
