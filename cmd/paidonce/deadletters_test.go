@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"net/http"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -231,17 +232,62 @@ func TestProducts_Active(t *testing.T) {
 	s.order()
 }
 
-// TestCommandsOfOperations: every command that docs/operations.md, or an order that needs
-// attention, tells a person to give is there, with its flags.
+// TestCommandsOfOperations: every command that a page, or an order that needs attention, tells
+// a person to give is there, with its flags and with all that it requires.
 func TestCommandsOfOperations(t *testing.T) {
 	t.Parallel()
+	lines := append(commandsOfPages(t), commandsOfAttention(t)...)
+	for _, line := range lines {
+		if fault := commandFault(line); fault != "" {
+			t.Errorf("%q: %s", line, fault)
+		}
+	}
+	for line, want := range map[string]string{
+		"paidonce orders forget ORDER":                 "no such command",
+		"paidonce orders cancel ORDER --now":           "--now",
+		"paidonce orders cancel ORDER --why TEXT":      `"by"`,
+		"paidonce mails resend ORDER KIND --by WHO":    `"why"`,
+		"paidonce orders refund ORDER --surplus # all": `"by"`,
+	} {
+		if fault := commandFault(line); !strings.Contains(fault, want) {
+			t.Errorf("%q: %q, want %q", line, fault, want)
+		}
+	}
+}
+
+// commandsOfPages are the command lines of the README and of docs, in a sentence or in a block.
+func commandsOfPages(t *testing.T) []string {
+	t.Helper()
+	pages, err := filepath.Glob(repo + "/docs/*.md")
+	if err != nil || len(pages) < 10 {
+		t.Fatalf("the pages are %q: %v", pages, err)
+	}
 	var lines []string
-	for _, match := range regexp.MustCompile("(?m)`(paidonce [^`]+)`|^    (paidonce .+)$").FindAllStringSubmatch(read(t, repo+"/docs/operations.md"), -1) {
-		lines = append(lines, match[1]+match[2])
+	for _, page := range append(pages, repo+"/README.md") {
+		block := false
+		for line := range strings.Lines(strings.ReplaceAll(read(t, page), "\\\n", "")) {
+			if strings.HasPrefix(line, "```") {
+				block = !block
+			}
+			pattern := "`(paidonce [^`]+)`"
+			if block || strings.HasPrefix(line, "    ") {
+				pattern = `(?:^|[ /])(paidonce [a-z][^)]*)`
+			}
+			for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(line, -1) {
+				lines = append(lines, match[1])
+			}
+		}
 	}
-	if len(lines) < 10 {
-		t.Errorf("found %d commands; is the pattern still right?", len(lines))
+	if len(lines) < 60 {
+		t.Errorf("found %d commands; are the patterns still right?", len(lines))
 	}
+	return lines
+}
+
+// commandsOfAttention are those that "orders show" prints.
+func commandsOfAttention(t *testing.T) []string {
+	t.Helper()
+	var lines []string
 	for _, kind := range []fulfillment.AttentionKind{
 		fulfillment.AttentionReview, fulfillment.AttentionSurplus, fulfillment.AttentionRefundFailed, fulfillment.AttentionDelivery,
 		fulfillment.AttentionJob, fulfillment.AttentionCall, fulfillment.AttentionCallUnknown, fulfillment.AttentionCallStuck,
@@ -261,19 +307,31 @@ func TestCommandsOfOperations(t *testing.T) {
 			}
 		}
 	}
+	return lines
+}
+
+// commandFault says what is wrong with a command line. One that is named alone, without
+// arguments, is spoken of and not given: it need not have what it requires.
+func commandFault(line string) string {
+	line = regexp.MustCompile(` [#|] .*|\|\S+`).ReplaceAllString(line, "")
 	root := newRoot(&surroundings{})
-	for _, line := range lines {
-		cmd, rest, err := root.Find(strings.Fields(line)[1:])
-		if err != nil || cmd.HasSubCommands() && len(rest) > 0 {
-			t.Errorf("%q: there is no such command: %v", line, err)
-			continue
-		}
-		for _, flag := range regexp.MustCompile(`--([a-z-]+)`).FindAllStringSubmatch(line, -1) {
-			if cmd.Flags().Lookup(flag[1]) == nil {
-				t.Errorf("%q: %s has no flag --%s", line, cmd.CommandPath(), flag[1])
-			}
-		}
+	root.InitDefaultCompletionCmd()
+	cmd, rest, err := root.Find(strings.Fields(line)[1:])
+	if err != nil || cmd.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+		return "there is no such command"
 	}
+	cmd.InitDefaultHelpFlag()
+	for _, match := range regexp.MustCompile(`--([a-z-]+)`).FindAllStringSubmatch(line, -1) {
+		flag := cmd.Flag(match[1])
+		if flag == nil {
+			return "it has no flag --" + match[1]
+		}
+		flag.Changed = true
+	}
+	if err := cmd.ValidateRequiredFlags(); err != nil && len(rest) > 0 {
+		return err.Error()
+	}
+	return ""
 }
 
 // A dispute has a date by which it has to be answered: the order says so, and shows the events
