@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -203,6 +204,21 @@ func named(args map[string]any) []any {
 		return nil
 	}
 	return []any{args}
+}
+
+// LastArrival is when a delivery of a provider last came by itself, and not because it was
+// asked for; zero if none ever did.
+func (i *Inbox) LastArrival(ctx context.Context, provider string) (time.Time, error) {
+	const newest = `SELECT received_at FROM webhook_deliveries WHERE provider = ? AND source = ? ORDER BY received_at DESC LIMIT 1`
+	var last time.Time
+	err := i.DB.WithContext(ctx).Raw(newest, provider, SourceWebhook).Row().Scan(&last)
+	if errors.Is(err, sql.ErrNoRows) {
+		return time.Time{}, nil
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("looking for the last delivery of %s: %w", provider, err)
+	}
+	return last, nil
 }
 
 // Find turns what a person calls deliveries into their keys: the id of the event, or

@@ -233,6 +233,15 @@ func (c *config) checkStripe(fault func(name, format string, args ...any)) {
 	if key != "" && len(c.webhookSecrets) == 0 {
 		c.warnings = append(c.warnings, "STRIPE_WEBHOOK_SECRETS is not set: /webhooks/stripe answers 503, and payments will not be seen")
 	}
+	if c.oddSecrets() {
+		c.warnings = append(c.warnings, "STRIPE_WEBHOOK_SECRETS has a value that does not begin with whsec_: it is no signing secret of an endpoint, and what Stripe sends will be refused")
+	}
+}
+
+// oddSecrets tells whether one of the webhook secrets is none that Stripe would have made: an
+// API key, or an endpoint's id, in its place.
+func (c *config) oddSecrets() bool {
+	return slices.ContainsFunc(c.webhookSecrets, func(secret string) bool { return !strings.HasPrefix(secret, "whsec_") })
 }
 
 func (c *config) checkMail(fault func(name, format string, args ...any)) {

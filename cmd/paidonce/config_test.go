@@ -130,16 +130,20 @@ func TestConfig_NeverShowsASecret(t *testing.T) {
 
 func TestConfig_WarnsOfWhatIsLegalAndOdd(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(map[string]string){
+	for label, change := range map[string]func(map[string]string){
 		"APP_SECRET":             func(e map[string]string) { e["APP_SECRET"] = "short" },
 		"STRIPE_SECRET_KEY":      func(e map[string]string) { delete(e, "STRIPE_SECRET_KEY") },
 		"STRIPE_WEBHOOK_SECRETS": func(e map[string]string) { delete(e, "STRIPE_WEBHOOK_SECRETS") },
-		"MAIL_API_URL":           func(e map[string]string) { e["MAIL_API_URL"] = "https://mail.example.com" },
+		"STRIPE_WEBHOOK_SECRETS, with an endpoint's id among them": func(e map[string]string) {
+			e["STRIPE_WEBHOOK_SECRETS"] = "whsec_one,we_1"
+		},
+		"MAIL_API_URL": func(e map[string]string) { e["MAIL_API_URL"] = "https://mail.example.com" },
 		"STRIPE_API_BASE": func(e map[string]string) {
 			e["STRIPE_SECRET_KEY"], e["STRIPE_API_BASE"] = "sk_live_x", "http://127.0.0.1:1"
 		},
 	} {
 		env := complete()
+		name, _, _ := strings.Cut(label, ",")
 		change(env)
 		c, err := load(env, everything())
 		if err != nil {

@@ -8,9 +8,11 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"paidonce/internal/database"
 	"paidonce/internal/provider"
 	"paidonce/webhooks"
 )
@@ -23,7 +25,9 @@ func newStripeCheck(e *surroundings) *cobra.Command {
 		Short: "Check the key, the account and the webhook endpoint at Stripe",
 		Long: `check asks Stripe whether the key works, which mode and account it acts in, and whether the
 webhook endpoint is there, enabled, of the pinned API version, and sent what this binary reads.
-It changes nothing. Exit status 0: all of it is in order; 1: something is not.`,
+Whether STRIPE_WEBHOOK_SECRETS has that endpoint's secret, Stripe does not tell; with DATABASE_URL,
+check says when a webhook was last accepted. It changes nothing. Exit status 0: nothing is wrong,
+though warnings may remain; 1: something is.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			desk, err := openStripe(e, given)
@@ -81,13 +85,50 @@ func (d stripeDesk) check(ctx context.Context) *findings {
 	}
 	found.add("key", "ok", "works, in %s", mode(d.stripe.Livemode()))
 	d.checkAccount(ctx, found)
-	if n := len(d.cfg.webhookSecrets); n > 0 {
-		found.add("secret", "ok", "STRIPE_WEBHOOK_SECRETS has %d", n)
-	} else {
-		found.add("secret", "fail", "STRIPE_WEBHOOK_SECRETS is not set: %s answers 503", stripePath)
-	}
+	d.checkSecrets(found)
 	d.checkEndpoints(found, ours, foreign)
+	d.checkArrival(ctx, found)
 	return found
+}
+
+// checkSecrets: Stripe shows a secret once, when its endpoint is made. So whether ours is the
+// endpoint's cannot be asked; only a webhook that is accepted tells.
+func (d stripeDesk) checkSecrets(found *findings) {
+	switch n := len(d.cfg.webhookSecrets); {
+	case n == 0:
+		found.add("secret", "fail", "STRIPE_WEBHOOK_SECRETS is not set: %s answers 503", stripePath)
+	case d.cfg.oddSecrets():
+		found.add("secret", "warn", "STRIPE_WEBHOOK_SECRETS has a value that does not begin with whsec_: it is no signing secret of an endpoint")
+	default:
+		found.add("secret", "ok", "STRIPE_WEBHOOK_SECRETS has %d; Stripe does not tell whether it is this endpoint's", n)
+	}
+}
+
+// arrivalWait bounds how long the database is asked when a webhook last came.
+const arrivalWait = 5 * time.Second
+
+// checkArrival says when a webhook was last accepted, where there is a database to ask.
+func (d stripeDesk) checkArrival(ctx context.Context, found *findings) {
+	if d.cfg.DatabaseURL == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, arrivalWait)
+	defer cancel()
+	db, err := database.Open(ctx, d.cfg.DatabaseURL, database.Options{MaxConns: 1})
+	if err != nil {
+		found.add("arrival", "warn", "not known when a webhook was last accepted: %v", err)
+		return
+	}
+	defer db.Close()
+	last, err := webhooks.NewInbox(db.Gorm).LastArrival(ctx, "stripe")
+	switch {
+	case err != nil:
+		found.add("arrival", "warn", "not known when a webhook was last accepted: %v", err)
+	case last.IsZero():
+		found.add("arrival", "warn", "no webhook was accepted yet, so that nobody knows whether the secret is this endpoint's")
+	default:
+		found.add("arrival", "ok", "a webhook was last accepted at %s", last.UTC().Format(time.RFC3339))
+	}
 }
 
 func (d stripeDesk) checkAccount(ctx context.Context, found *findings) {

@@ -293,6 +293,41 @@ func TestStripeCheck_NothingThere(t *testing.T) {
 	}
 }
 
+// Stripe does not tell whether a secret is its endpoint's. What check knows, it says: of which
+// form the secrets are, and when a webhook was last accepted.
+func TestStripeCheck_Arrival(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	a := newAccount(t)
+	a.setUp()
+	told := func(want ...string) {
+		t.Helper()
+		code, out, errs := command(t, a.env, "", "stripe", "check", "--url", shopURL)
+		for _, text := range want {
+			if code != 0 || !strings.Contains(out, text) {
+				t.Errorf("check = %d %s%s, want 0 and %q", code, out, errs, text)
+			}
+		}
+		if strings.Contains(out, "we_odd") {
+			t.Errorf("check tells a secret: %s", out)
+		}
+	}
+	if results, _ := a.check(); results["arrival"] != "" {
+		t.Errorf("without a database: %v", results)
+	}
+	told("ok    secret    STRIPE_WEBHOOK_SECRETS has 1; Stripe does not tell")
+	a.env["STRIPE_WEBHOOK_SECRETS"] = "whsec_x,we_odd"
+	told("warn  secret    ")
+	a.env["DATABASE_URL"] = s.dsn
+	told("warn  arrival   no webhook was accepted yet")
+	s.exec(`INSERT INTO webhook_deliveries (provider, event_id, event_type, resource_id, livemode, account, api_version, source, body, received_at, opened_at, next_attempt_at)
+		SELECT 'stripe', 'evt_' || source, 'x', '', false, '', '', source, '', at::timestamptz, now(), now()
+		FROM (VALUES ('webhook', '2026-05-04T03:02:01Z'), ('reconcile', '2026-06-01T00:00:00Z')) AS came (source, at)`)
+	told("ok    arrival   a webhook was last accepted at 2026-05-04T03:02:01Z")
+	a.env["DATABASE_URL"] = "postgres://nobody:hidden@127.0.0.1:1/none"
+	told("warn  arrival   not known")
+}
+
 func TestStripe_RefusesUnusableURLs(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ key, base, url, word string }{
