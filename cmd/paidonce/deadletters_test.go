@@ -289,7 +289,7 @@ func commandsOfAttention(t *testing.T) []string {
 	t.Helper()
 	var lines []string
 	for _, kind := range []fulfillment.AttentionKind{
-		fulfillment.AttentionReview, fulfillment.AttentionSurplus, fulfillment.AttentionRefundFailed, fulfillment.AttentionDelivery,
+		fulfillment.AttentionReview, fulfillment.AttentionSurplus, fulfillment.AttentionRefundFailed, fulfillment.AttentionDispute, fulfillment.AttentionDelivery,
 		fulfillment.AttentionJob, fulfillment.AttentionCall, fulfillment.AttentionCallUnknown, fulfillment.AttentionCallStuck,
 		fulfillment.AttentionMailUnknown, fulfillment.AttentionMailParked,
 	} {

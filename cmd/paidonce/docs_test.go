@@ -162,3 +162,15 @@ func TestEventsPage(t *testing.T) {
 		t.Errorf("docs/events.md names types that no endpoint is sent: %v", named)
 	}
 }
+
+// docs/operations.md names a refused webhook by the words that the log has for it.
+func TestOperations_NameWhyAWebhookIsRefused(t *testing.T) {
+	t.Parallel()
+	page := read(t, repo+"/docs/operations.md")
+	skew, _, _ := strings.Cut((&webhooks.SkewError{}).Error(), "0s")
+	for _, reason := range []string{webhooks.ErrBadSignature.Error(), webhooks.ErrNoSignature.Error() + " ", skew} {
+		if !strings.Contains(page, "`"+reason) {
+			t.Errorf("the page does not say what %q means", reason)
+		}
+	}
+}
