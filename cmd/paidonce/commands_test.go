@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 
 	"paidonce/internal/devpg/devpgtest"
+	"paidonce/internal/stripesim"
 	"paidonce/migrations"
 )
 
@@ -127,9 +129,23 @@ func TestSim_RefusesHalfOfAWebhook(t *testing.T) {
 		{"sim", "--webhook-url", "http://127.0.0.1:1/x"},
 		{"sim", "--webhook-secret", "whsec_x"},
 		{"sim", "--webhook-url", "nowhere", "--webhook-secret", "whsec_x"},
+		{"sim", "--webhook-url", "http://127.0.0.1:1/x", "--webhook-secret", ""},
+		{"sim", "--webhook-url", "http://127.0.0.1:1/x", "--webhook-secret", "whsec_x,,whsec_y"},
 	} {
 		if code, _, errs := command(t, nil, "", args...); code != 1 || !strings.Contains(errs, "--webhook-") {
 			t.Errorf("%v = %d %s, want 1 and the flag named", args, code, errs)
+		}
+	}
+}
+
+// STRIPE_WEBHOOK_SECRETS is a list, and is given to sim as it is: each of it signs.
+func TestSim_SignsWithEachSecret(t *testing.T) {
+	t.Parallel()
+	const to = "http://127.0.0.1:1/webhooks/stripe"
+	for _, given := range [][]string{{"whsec_a,whsec_b"}, {"whsec_a", " whsec_b "}} {
+		got, err := simWebhooks(to, given)
+		if want := []stripesim.Endpoint{{URL: to, Secrets: []string{"whsec_a", "whsec_b"}}}; err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("of %q: %+v %v, want %+v", given, got, err, want)
 		}
 	}
 }

@@ -32,16 +32,9 @@ Its clock and its faults are set from outside:
   stripe trigger checkout.session.completed --api-base http://127.0.0.1:12111 --api-key sk_test_simulated`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch {
-			case webhookURL != "" && len(secrets) == 0:
-				return errors.New("--webhook-secret is required with --webhook-url: deliveries are signed")
-			case webhookURL == "" && len(secrets) > 0:
-				return errors.New("--webhook-url is required with --webhook-secret")
-			case webhookURL != "":
-				if u, err := url.Parse(webhookURL); err != nil || u.Host == "" {
-					return errors.New("--webhook-url must be a URL, like http://127.0.0.1:8080/webhooks/stripe")
-				}
-				config.Webhooks = []stripesim.Endpoint{{URL: webhookURL, Secrets: secrets}}
+			var err error
+			if config.Webhooks, err = simWebhooks(webhookURL, secrets); err != nil {
+				return err
 			}
 			if !slices.Contains(stripesim.EventAPIVersions(), config.EventAPIVersion) {
 				return fmt.Errorf("--event-version must be one of %s", strings.Join(stripesim.EventAPIVersions(), ", "))
@@ -49,7 +42,7 @@ Its clock and its faults are set from outside:
 			if config.RateLimit < 0 {
 				return errors.New("--rate-limit: must not be negative; 0 is no limit")
 			}
-			err := stripesim.Serve(cmd.Context(), addr, config, cmd.OutOrStdout())
+			err = stripesim.Serve(cmd.Context(), addr, config, cmd.OutOrStdout())
 			if errors.Is(err, stripesim.ErrListen) {
 				return fmt.Errorf("--addr: %w", err)
 			}
@@ -59,7 +52,7 @@ Its clock and its faults are set from outside:
 	f := cmd.Flags()
 	f.StringVar(&addr, "addr", "127.0.0.1:12111", "HOST:PORT to listen on")
 	f.StringVar(&webhookURL, "webhook-url", "", "where events are delivered; none if empty")
-	f.StringArrayVar(&secrets, "webhook-secret", nil, "secret that deliveries are signed with; repeat it for a rotation: each signs")
+	f.StringArrayVar(&secrets, "webhook-secret", nil, "secret that deliveries are signed with; several, for a rotation, behind commas: each signs")
 	f.StringVar(&config.State, "state", "", "file that keeps everything from one run to the next")
 	f.StringVar(&config.EventAPIVersion, "event-version", stripesim.APIVersion, "API version in which events are rendered")
 	f.IntVar(&config.RateLimit, "rate-limit", 0, "API requests per second before 429; 0 is no limit")
@@ -69,4 +62,29 @@ Its clock and its faults are set from outside:
 		panic("bug: the flag was just added: " + err.Error())
 	}
 	return cmd
+}
+
+// simWebhooks is where the simulated Stripe delivers to, and what it signs with: the values of
+// --webhook-secret, each of which may be a list like STRIPE_WEBHOOK_SECRETS.
+func simWebhooks(to string, given []string) ([]stripesim.Endpoint, error) {
+	var secrets []string
+	for _, value := range given {
+		some, err := list(value)
+		if err != nil {
+			return nil, fmt.Errorf("--webhook-secret %w", err)
+		}
+		secrets = append(secrets, some...)
+	}
+	switch {
+	case to == "" && len(given) > 0:
+		return nil, errors.New("--webhook-url is required with --webhook-secret")
+	case to == "":
+		return nil, nil
+	case len(secrets) == 0:
+		return nil, errors.New("--webhook-secret is required with --webhook-url: deliveries are signed")
+	}
+	if u, err := url.Parse(to); err != nil || u.Host == "" {
+		return nil, errors.New("--webhook-url must be a URL, like http://127.0.0.1:8080/webhooks/stripe")
+	}
+	return []stripesim.Endpoint{{URL: to, Secrets: secrets}}, nil
 }

@@ -55,9 +55,15 @@ func composeFaults(t *testing.T, text string, env map[string]string) []string {
 			faults = append(faults, name+": image without a version")
 		}
 	}
-	for name := range project.Services["app"].Environment {
+	given := project.Services["app"].Environment
+	for name := range given {
 		if !slices.Contains(known, name) {
 			faults = append(faults, "app: "+name+" is no setting")
+		}
+	}
+	for _, name := range known {
+		if _, passed := given[name]; !passed {
+			faults = append(faults, "app is not given "+name)
 		}
 	}
 	return faults
@@ -91,6 +97,29 @@ func TestCompose(t *testing.T) {
 	}
 }
 
+// What .env sets reaches app: all but the two that Compose itself decides.
+func TestCompose_PassesEverySetting(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{}
+	for _, name := range settings(t) {
+		env[name] = "set-" + name
+	}
+	project, err := load(t, read(t, "docker-compose.yml"), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range settings(t) {
+		got, want := project.Services["app"].Environment[name], env[name]
+		if own := name == "DATABASE_URL" || name == "ADDR"; own == (got != nil && *got == want) {
+			t.Errorf("%s: its own %t, and app is given %v", name, own, got)
+		}
+	}
+	env["SMTP_URL"] = ""
+	if project, err = load(t, read(t, "docker-compose.yml"), env); err != nil || *project.Services["app"].Environment["SMTP_URL"] != "" {
+		t.Errorf("mail through an API cannot be had: SMTP_URL cannot be unset (%v)", err)
+	}
+}
+
 // What "make env" writes is what the Compose file asks for.
 func TestMakeEnv(t *testing.T) {
 	t.Parallel()
@@ -121,6 +150,7 @@ func TestCompose_Broken(t *testing.T) {
 		"a port that everybody reaches":  {"127.0.0.1:8025:8025", "8025:8025", "8025"},
 		"a dependency that is not there": {"      mailpit:\n        condition", "      mailer:\n        condition", "mailer"},
 		"a variable that is no setting":  {"      SMTP_URL:", "      SMTP_URI:", "SMTP_URI"},
+		"a setting that is not passed":   {"      RECONCILE_RATE: ${RECONCILE_RATE:-}\n", "", "RECONCILE_RATE"},
 		"an undefined volume":            {"\n  sim:\n", "\n", "sim"},
 		"no YAML":                        {"services:\n", "services\n", ""},
 	} {
