@@ -374,3 +374,21 @@ func TestB48_FailuresAndTheSuccessOfOneIntent(t *testing.T) {
 		}
 	}
 }
+
+// The date by which evidence is wanted is kept, also when it is all that changes.
+func TestApply_ADisputesDateIsKept(t *testing.T) {
+	t.Parallel()
+	s := openShop(t)
+	o := s.order()
+	s.apply(paid(o.Session, 1999))
+	for n, due := range []time.Time{openedAt().Add(24 * time.Hour), openedAt().Add(48 * time.Hour)} {
+		f := read(o.Session, 1999, int64(n+1))
+		f.Returns = &orders.Returns{ChargedCurrency: "usd", Disputes: []orders.PaymentDispute{{
+			DisputeID: "dp_1", AmountMinor: 1999, Currency: "usd", Status: "needs_response", Reason: "general", DueAt: &due, CreatedAt: openedAt(),
+		}}}
+		s.apply(f)
+		if got := s.view(o.ID).Disputes; len(got) != 1 || got[0].DueAt == nil || !got[0].DueAt.Equal(due) || !got[0].WaitsForUs() {
+			t.Errorf("read %d: %+v, want it due %s", n, got, due)
+		}
+	}
+}

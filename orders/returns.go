@@ -174,7 +174,7 @@ SET amount_minor = excluded.amount_minor, status = excluded.status, reason = exc
 		if i := slices.IndexFunc(known, func(v PaymentDispute) bool { return v.DisputeID == d.DisputeID }); i >= 0 {
 			was = known[i]
 		}
-		if was.Status == d.Status && was.AmountMinor == d.AmountMinor {
+		if was.Status == d.Status && was.AmountMinor == d.AmountMinor && sameMoment(was.DueAt, d.DueAt) {
 			continue
 		}
 		err := tx.Exec(keep, p.Provider, d.DisputeID, p.ID, d.AmountMinor, d.Currency, d.Status, d.Reason, d.DueAt, d.CreatedAt, at).Error
@@ -186,6 +186,13 @@ SET amount_minor = excluded.amount_minor, status = excluded.status, reason = exc
 		}
 	}
 	return news, nil
+}
+
+func sameMoment(a, b *time.Time) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Equal(*b)
 }
 
 // refundNews is what a refund's change of status means; was is "" for one not known before.
