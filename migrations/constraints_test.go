@@ -30,7 +30,7 @@ INSERT INTO provider_calls (idempotency_key, provider, livemode, account, operat
 INSERT INTO webhook_deliveries (provider, event_id, event_type, resource_id, livemode, account, api_version, received_at, source, body, opened_at, next_attempt_at)
 	VALUES ('stripe', 'evt_1', 'x', '', false, '', '', now(), 'webhook', '', now(), now());
 INSERT INTO refunds VALUES ('stripe', 're_1', '00000000-0000-0000-0000-000000000003', 500, 'usd', 'succeeded', now(), now());
-INSERT INTO disputes VALUES ('stripe', 'dp_1', '00000000-0000-0000-0000-000000000003', 1999, 'usd', 'lost', 'fraudulent', now(), now());
+INSERT INTO disputes VALUES ('stripe', 'dp_1', '00000000-0000-0000-0000-000000000003', 1999, 'usd', 'lost', 'fraudulent', NULL, now(), now());
 INSERT INTO order_decisions VALUES ('00000000-0000-0000-0000-000000000005', '00000000-0000-0000-0000-000000000001', 'refund',
 	'00000000-0000-0000-0000-000000000003', 500, 'usd', false, 'clerk@example.com', 'asked for', now());`
 
@@ -154,7 +154,7 @@ func TestConstraints_AllowWhatIsHonest(t *testing.T) {
 		`UPDATE order_decisions SET action = 'cancel', payment_id = NULL, amount_minor = NULL, currency = NULL`,
 		`UPDATE order_decisions SET action = 'accept', amount_minor = 0`, // a free order that was canceled
 		`INSERT INTO refunds SELECT 'paymos', refund_id, payment_id, amount_minor, currency, 'in a word of its own', created_at, updated_at FROM refunds`,
-		`INSERT INTO disputes SELECT provider, 'dp_2', payment_id, amount_minor, currency, status, reason, created_at, updated_at FROM disputes`,
+		`INSERT INTO disputes (provider, dispute_id, payment_id, amount_minor, currency, status, reason, created_at, updated_at) SELECT provider, 'dp_2', payment_id, amount_minor, currency, status, reason, created_at, updated_at FROM disputes`,
 		`UPDATE webhook_deliveries SET outcome = 'dead', processed_at = now()`,
 		`UPDATE webhook_deliveries SET api_version = repeat('x', 10000), event_type = repeat('y', 10000)`,
 	} {

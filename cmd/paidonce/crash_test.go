@@ -74,7 +74,7 @@ func TestCrashWindows(t *testing.T) {
 
 		// TX3: issuing the licenses.
 		{window: "CW6", in: "worker", left: `SELECT count(*) FROM licenses WHERE order_id = ?`, found: "0"},
-		{window: "CW7", in: "worker", left: `SELECT count(*) FROM licenses WHERE order_id = ?`, found: "2"},
+		{window: "CW7", in: "worker", queue: "fulfill_order", left: `SELECT count(*) FROM licenses WHERE order_id = ?`, found: "2"}, // its mail under way is CW13's story
 
 		// A call that changes something at Stripe, and TX4: the one that opens a checkout.
 		{window: "CW8", in: "web", left: `SELECT state FROM provider_calls`, found: "intended"},
