@@ -26,3 +26,6 @@ func ReturnMessage(kind MailKind, order orders.Order, amount money.Amount, licen
 
 // IsBeingRead reports whether somebody else reads the payment, or has done so.
 func IsBeingRead(err error) bool { return errors.Is(err, ErrBeingRead) }
+
+// MakeDue is makeDue.
+func MakeDue(tx *gorm.DB, ids []int64, r Retry) error { return makeDue(tx, ids, r) }
