@@ -171,7 +171,7 @@ WITH calls AS (
         WHEN 'checkout' THEN o.state IN ('pending', 'failed', 'expired')
             AND NOT EXISTS (SELECT FROM payments later WHERE later.order_id = @order_id AND later.created_at > c.payment_made)
         WHEN 'expire' THEN c.payment_status = 'open'
-        WHEN 'refund' THEN coalesce(c.last_error, '') NOT LIKE '%' || @not_wanted || '%'
+        WHEN 'refund' THEN NOT (c.state = 'failed' AND coalesce(c.last_error, '') LIKE '%' || @not_wanted || '%')
             AND NOT EXISTS (
                 SELECT FROM order_decisions later JOIN provider_calls l ON l.subject_id = later.id
                 WHERE later.payment_id = c.decided_payment AND later.decided_at > c.decided_at AND l.state <> 'failed')

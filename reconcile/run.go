@@ -76,12 +76,12 @@ UPDATE reconcile_runs SET owner = @owner, beat_at = now(), error = NULL
 WHERE provider = @provider AND livemode = @livemode AND account = @account AND finished_at IS NULL
   AND (owner IS NULL OR beat_at < now() - make_interval(secs => @lease))
 RETURNING *`
-	const make = `
+	const open = `
 INSERT INTO reconcile_runs (id, provider, livemode, account, since, until, stage, started_at, owner, beat_at)
 VALUES (@id, @provider, @livemode, @account, @since, @until, @stage, @now, @owner, now())
 ON CONFLICT (provider, livemode, account) WHERE finished_at IS NULL DO NOTHING
 RETURNING *`
-	for i, statement := range []string{takeOver, make} {
+	for i, statement := range []string{takeOver, open} {
 		var rows []runRow
 		if err := r.DB.WithContext(ctx).Raw(statement, world).Scan(&rows).Error; err != nil {
 			return fmt.Errorf("beginning a run: %w", err)
@@ -92,10 +92,10 @@ RETURNING *`
 		}
 	}
 	var running runRow
-	const running1 = `
+	const find = `
 SELECT * FROM reconcile_runs
 WHERE provider = @provider AND livemode = @livemode AND account = @account AND finished_at IS NULL`
-	if err := r.DB.WithContext(ctx).Raw(running1, world).Scan(&running).Error; err != nil {
+	if err := r.DB.WithContext(ctx).Raw(find, world).Scan(&running).Error; err != nil {
 		return fmt.Errorf("looking who is at a run: %w", err)
 	}
 	return &RunningError{StartedAt: running.StartedAt, BeatAt: running.BeatAt, Stage: running.Stage}

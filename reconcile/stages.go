@@ -47,7 +47,7 @@ func stages() []stage {
 }
 
 // all goes through the stages from where the run is, and reports. If one cannot be finished,
-// the run is left there; our own rows need no provider, and are looked at all the same.
+// the run is left there, and what does not depend on it is done all the same.
 func (r *run) all(ctx context.Context) (Report, error) {
 	err := r.through(ctx)
 	if err != nil && !errors.Is(err, ErrUnfinished) && !errors.Is(err, ErrLost) && ctx.Err() == nil {

@@ -162,9 +162,10 @@ func (c *Calls) Perform(ctx context.Context, key string, settle Settle) error {
 		return c.adopt(ctx, call.Call, outcome{err: ErrKeyTooOld, state: CallUnknown}, settle)
 	}
 
-	// Likewise once nobody wants it: it is looked for, since it may have been made.
+	// Likewise once nobody wants it: it is looked for, since it may have been made. If nothing is
+	// there it has failed; if nobody could look, it stays unknown, and somebody has to see it.
 	if call.Unwanted != nil {
-		return c.adopt(ctx, call.Call, outcome{err: fmt.Errorf("%w: %w", ErrRefused, call.Unwanted), state: CallUnknown}, settle)
+		return c.adopt(ctx, call.Call, outcome{err: fmt.Errorf("%w: %w", ErrRefused, call.Unwanted), state: CallFailed}, settle)
 	}
 
 	// A process that dies here or below leaves the row as sending. Whoever finds it after

@@ -88,7 +88,10 @@ func TestGuard_IsAskedBeforeEverySending(t *testing.T) {
 		state provider.CallState
 	}{
 		"the answer was lost":  {stripesim.Fault{Kind: stripesim.LoseAnswer}, nil, 2, provider.CallSent},
-		"the request was lost": {stripesim.Fault{Kind: stripesim.LoseRequest}, nil, 2, provider.CallUnknown},
+		"the request was lost": {stripesim.Fault{Kind: stripesim.LoseRequest}, nil, 2, provider.CallFailed},
+		"the request was lost, and nobody can look": {stripesim.Fault{Kind: stripesim.LoseRequest}, func(d desk, _ string) {
+			d.sim.Inject(stripesim.Fault{Method: http.MethodGet, Path: "/v1/refunds", Status: http.StatusBadRequest})
+		}, 2, provider.CallUnknown},
 		"the process died": {stripesim.Fault{Kind: stripesim.LoseAnswer}, func(d desk, key string) {
 			d.exec(`UPDATE provider_calls SET state = 'sending', sending_until = now() WHERE idempotency_key = ?`, key)
 		}, 2, provider.CallSent},
